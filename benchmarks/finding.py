@@ -25,7 +25,7 @@ from time import perf_counter
 from benchmarks import corpus
 from sessiontree import Store
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.operations.workers import available
 from sessiontree.storage.names import session_files
 from sessiontree.text.pattern import Pattern
@@ -58,7 +58,7 @@ def jobs(folder: str) -> Iterator[tuple[str, Job]]:
         text: str, *, regex: bool = False, ignore_case: bool = False, processes: int = 1
     ) -> Job:
         pattern = Pattern(text, regex=regex, ignore_case=ignore_case)
-        wanted = Wanted()
+        wanted = SearchFilter()
         return lambda: sum(1 for _ in search(pattern, files, wanted, print, processes=processes))
 
     yield "plain read", lambda: plain_read(files)

@@ -28,7 +28,7 @@ from benchmarks.finding import processor_seconds
 from benchmarks.peers.shapes import ClaudeLines, PiLines, openai_items
 from sessiontree import Store
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.storage.names import session_files
 from sessiontree.text.pattern import Pattern
 
@@ -179,7 +179,7 @@ def jobs(folder: str) -> Iterator[tuple[str, Callable[[], object]]]:
     files = sorted(session_files(folder, print))
 
     def searched(text: str) -> Callable[[], object]:
-        return lambda: sum(1 for _ in search(Pattern(text), files, Wanted(), print))
+        return lambda: sum(1 for _ in search(Pattern(text), files, SearchFilter(), print))
 
     def decompressed() -> None:
         import zstandard

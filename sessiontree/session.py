@@ -299,7 +299,7 @@ class Session:
     def _file(self) -> opening.SessionFile:
         """The opened file; after a replacement, the one that the reader reads now."""
         if self._opened_file.is_current and self._opened_file.log is not self.reader.log:
-            self._opened_file = opening.Current(self.reader.log)
+            self._opened_file = opening.NativeFile(self.reader.log)
         return self._opened_file
 
     @property
@@ -696,7 +696,7 @@ class Session:
                 damaged(damage)
 
         known = file.original.identity, view.complete if file.is_current else file.size
-        ends = self._closing if stop is None else follow.Either(stop, self._closing)
+        ends = self._closing if stop is None else follow.AnyEvent(stop, self._closing)
         options = follow.Options(note, known, self.reader.fetch, ends)
         if file.ends_by_rule:
             return follow.follow_translated(file, options)

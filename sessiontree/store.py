@@ -272,7 +272,7 @@ class Store:
         """
         # slow to import, and a list needs none of it
         from sessiontree.library.search import search
-        from sessiontree.library.search_file import Wanted
+        from sessiontree.library.search_file import SearchFilter
         from sessiontree.text.pattern import query
 
         report = report or warn
@@ -280,7 +280,7 @@ class Store:
         return search(
             query(pattern, regex=regex, ignore_case=ignore_case),
             self.paths(cwd=cwd, report=report),
-            Wanted(roles, tool, since, current, blobs),
+            SearchFilter(roles, tool, since, current, blobs),
             report,
             limit=limit,
             processes=processes,

@@ -1,6 +1,6 @@
 """The size of the product and of its tests does not grow unseen.
 
-A change that needs more raises a figure of `MOST` in a commit that says why; one that makes the
+A change that needs more raises a figure of `MAX` in a commit that says why; one that makes the
 project smaller lowers it.
 """
 

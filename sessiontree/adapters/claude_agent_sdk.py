@@ -37,10 +37,10 @@ from sessiontree.adapters.base import (
 )
 from sessiontree.adapters.claude_lines import (
     STARTS,
-    Given,
     Key,
     Left,
     Placing,
+    SdkLine,
     canonical,
     made,
     restored,
@@ -98,7 +98,7 @@ class _SdkFact(msgspec.Struct):
     costs: dict[str, float] = {}  # what each model cost
 
 
-class _Wanted(NamedTuple):
+class _TranscriptKey(NamedTuple):
     file: str
     project: str
     session_id: str
@@ -171,13 +171,15 @@ class SessionTreeStore(SessionStore):
 
     # Below, in a thread
 
-    def _wanted(self, key: SessionKey) -> _Wanted:
+    def _wanted(self, key: SessionKey) -> _TranscriptKey:
         project, session_id, subpath = key["project_key"], key["session_id"], key.get("subpath")
         if subpath == "":
             raise UsageError("a subpath is not empty; leave it out for the session itself")
-        return _Wanted(self.file_of(project, session_id), project, session_id, subpath)
+        return _TranscriptKey(self.file_of(project, session_id), project, session_id, subpath)
 
-    def _read(self, wanted: _Wanted, ask: Callable[[Session, _Wanted], T]) -> T | None:
+    def _read(
+        self, wanted: _TranscriptKey, ask: Callable[[Session, _TranscriptKey], T]
+    ) -> T | None:
         """What the session says; None if it has no file."""
         try:
             with gc_paused(), Session.open(wanted.file, readonly=True) as session:
@@ -186,14 +188,14 @@ class SessionTreeStore(SessionStore):
         except SessionNotFoundError:
             return None
 
-    def _lines(self, session: Session, wanted: _Wanted) -> list[SessionStoreEntry] | None:
+    def _lines(self, session: Session, wanted: _TranscriptKey) -> list[SessionStoreEntry] | None:
         index = self._indexes.of(session, wanted.file)
         key = _key(session, index.tree, wanted.subpath)
         lines = [] if key is None else list(key.lines(key.rows(), wanted.session_id))
         check_sound(session, index.lost)
         return [cast(SessionStoreEntry, line) for line in lines if line is not None] or None
 
-    def _subkeys(self, session: Session, wanted: _Wanted) -> list[str]:
+    def _subkeys(self, session: Session, wanted: _TranscriptKey) -> list[str]:
         tree = self._indexes.of(session, wanted.file).tree
         with self._indexes.lock:
             first, last = tree.first_of_each_lane(), tree.last_of_each_lane()
@@ -222,8 +224,8 @@ class SessionTreeStore(SessionStore):
                 yield found
 
     @run_again
-    def _append(self, wanted: _Wanted, entries: list[Any]) -> None:
-        lines = [Given.of(entry) for entry in entries]
+    def _append(self, wanted: _TranscriptKey, entries: list[Any]) -> None:
+        lines = [SdkLine.of(entry) for entry in entries]
         for _ in range(5):
             with suppress(SessionNotFoundError), self._made(wanted, entries) as session:
                 with session.locked():
@@ -233,7 +235,7 @@ class SessionTreeStore(SessionStore):
         raise SessionNotFoundError(f"{wanted.file} is deleted again and again", wanted.file)
 
     @contextmanager
-    def _made(self, wanted: _Wanted, entries: Sequence[Any]) -> Iterator[Session]:
+    def _made(self, wanted: _TranscriptKey, entries: Sequence[Any]) -> Iterator[Session]:
         try:
             session = Session.open(wanted.file)
         except SessionNotFoundError:
@@ -249,7 +251,7 @@ class SessionTreeStore(SessionStore):
             _check_own(session, wanted)
             yield session
 
-    def _write(self, session: Session, wanted: _Wanted, lines: list[Given]) -> None:
+    def _write(self, session: Session, wanted: _TranscriptKey, lines: list[SdkLine]) -> None:
         tree, header = self._indexes.of(session, wanted.file).tree, session.header.uuid
         found = _key(session, tree, wanted.subpath)
         start = [] if found else [_start(session, tree, str(wanted.subpath), lines)]
@@ -272,7 +274,12 @@ class SessionTreeStore(SessionStore):
         self._failed.pop((wanted.file, wanted.subpath), None)
 
     def _since(
-        self, session: Session, wanted: _Wanted, lines: list[Given], key: Key, left: list[Left]
+        self,
+        session: Session,
+        wanted: _TranscriptKey,
+        lines: list[SdkLine],
+        key: Key,
+        left: list[Left],
     ) -> int:
         """Where what an earlier attempt to write these lines left begins; or the end of the file.
 
@@ -284,7 +291,7 @@ class SessionTreeStore(SessionStore):
         return key.offset(left[0][0]) if left else session.reader.view.size
 
     @run_again
-    def _delete(self, wanted: _Wanted) -> None:
+    def _delete(self, wanted: _TranscriptKey) -> None:
         with suppress(SessionNotFoundError):
             if wanted.subpath is None:
                 self._read(wanted, lambda *opened: None)  # which checks it
@@ -335,7 +342,7 @@ class _Indexes:
             return self._kept[file]
 
 
-def _check_own(session: Session, wanted: _Wanted) -> None:
+def _check_own(session: Session, wanted: _TranscriptKey) -> None:
     about = session.header.get("metadata") or {}
     if (about.get(AGENT_SESSION_KEY), about.get(_PROJECT)) != (wanted.session_id, wanted.project):
         raise foreign(wanted.file, FOLDER)
@@ -366,7 +373,7 @@ def _end_of(start: str) -> str:
     return uuid_of_line(start, 0, _DELETED.encode())
 
 
-def _start(session: Session, tree: TreeIndex, subpath: str, lines: list[Given]) -> SourceEntry:
+def _start(session: Session, tree: TreeIndex, subpath: str, lines: list[SdkLine]) -> SourceEntry:
     agent = subpath.rpartition("/")[2].removeprefix("agent-")
     named = [given.value for given in lines if given.value.get("type") == "agent_metadata"]
     known = {key: value for key, value in named[0].items() if key != "type"} if named else {}
@@ -393,7 +400,7 @@ def _caller(session: Session, call: object) -> str | None:
     return None
 
 
-def _history(session: Session, tree: TreeIndex, lines: list[Given]) -> str | None:
+def _history(session: Session, tree: TreeIndex, lines: list[SdkLine]) -> str | None:
     """The entry at which the history of a forked agent ends, as its first line names it."""
     forks = (given.value for given in lines if given.value.get("type") == "fork-context-ref")
     named = next((fork.get("parentLastUuid") for fork in forks), None)
@@ -403,7 +410,7 @@ def _history(session: Session, tree: TreeIndex, lines: list[Given]) -> str | Non
     return None if row == NO_ROW else uuid
 
 
-def _new(key: Key, lines: list[Given], since: int) -> Iterator[tuple[Given, str]]:
+def _new(key: Key, lines: list[SdkLine], since: int) -> Iterator[tuple[SdkLine, str]]:
     """The lines that a key does not have, with the uuids of their entries.
 
     A line without a uuid may be one that the key has, or a repetition. It is one that the key has
@@ -443,7 +450,7 @@ def _told(entry: Entry) -> _SdkFact:
 
 
 def _fact(
-    key: Key, tail: str, told: _SdkFact, wanted: _Wanted, lines: Sequence[Mapping[str, Any]]
+    key: Key, tail: str, told: _SdkFact, wanted: _TranscriptKey, lines: Sequence[Mapping[str, Any]]
 ) -> SourceEntry:
     mtime = max(time.time_ns() // 1_000_000, told.mtime + 1)
     fact: dict[str, Any] = {"mtime": mtime}
@@ -475,7 +482,7 @@ def _folded(
 def _summary(session: Session, project_key: str) -> SessionSummaryEntry | None:
     file, about = str(session.file), session.header.get("metadata") or {}
     session_id = str(about.get(AGENT_SESSION_KEY))
-    _check_own(session, _Wanted(file, project_key, session_id, None))
+    _check_own(session, _TranscriptKey(file, project_key, session_id, None))
     entry = session.reader.last_with_fact(_KEY)
     told = _told(entry)
     lines = list(_lines_after(session, entry, session_id))

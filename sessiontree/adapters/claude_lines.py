@@ -55,7 +55,7 @@ Left = tuple[int, Mapping[str, Any]]
 """A line that a crash left, and its row."""
 
 
-class Given(NamedTuple):
+class SdkLine(NamedTuple):
     """A line as the SDK gives it."""
 
     value: Mapping[str, Any]
@@ -63,7 +63,7 @@ class Given(NamedTuple):
     uuid: str | None  # its own uuid; None without one
 
     @classmethod
-    def of(cls, value: object) -> Given:
+    def of(cls, value: object) -> SdkLine:
         """Take a line.
 
         Raises:
@@ -75,7 +75,7 @@ class Given(NamedTuple):
         return cls(value, _json(value), own if isinstance(own, str) and own else None)
 
 
-class Placed(NamedTuple):
+class StoredLine(NamedTuple):
     """An entry of the session."""
 
     uuid: str
@@ -142,7 +142,7 @@ class Key:
         above = NO_ROW if row == NO_ROW else self._tree.parents[row]
         return header if above == NO_ROW else self._tree.uuids[above]
 
-    def at(self, uuid: str) -> Placed | None:
+    def at(self, uuid: str) -> StoredLine | None:
         """The entry with a uuid; None without one."""
         row = self._tree.row(uuid)
         if row == NO_ROW:
@@ -151,7 +151,7 @@ class Key:
         line = restored(entry.as_stored, "")
         json = b"" if line is None else _json(line)
         says = entry.type in ("message", "compaction")
-        return Placed(uuid, entry.parent_uuid or "", node_of(json, row), says, json)
+        return StoredLine(uuid, entry.parent_uuid or "", node_of(json, row), says, json)
 
     def stored(self, own: str) -> tuple[str, int]:
         """The uuid for a line with a uuid of its own, and its row; NO_ROW if it is not stored.
@@ -209,7 +209,7 @@ class Placing:
         self._session_id = session_id
         self._top = top
         self._costs = costs
-        self._new: dict[str, Placed] = {}
+        self._new: dict[str, StoredLine] = {}
         self._given: dict[str, str] = {}  # the uuids of new entries by the lines' own
         self._messages: dict[str, str | None] = {}  # the nearest message at or above an entry
         self._end = next((one for one in self._up(self.tail) if one.node is not None), None)
@@ -218,7 +218,7 @@ class Placing:
         self._is_aside = last is not None and last.node is not None and not last.node.is_main
 
     def entries(
-        self, left: Sequence[Left], new: Iterable[tuple[Given, str]]
+        self, left: Sequence[Left], new: Iterable[tuple[SdkLine, str]]
     ) -> Iterator[SourceEntry]:
         """The entries of new lines, each with its uuid, and what is missing for those left."""
         for row, line in left:
@@ -227,7 +227,7 @@ class Placing:
             yield from self._add(given, uuid)
         yield from self._end_of_conversation()
 
-    def _add(self, given: Given, uuid: str) -> Iterator[SourceEntry]:
+    def _add(self, given: SdkLine, uuid: str) -> Iterator[SourceEntry]:
         node = node_of(given.json, 0)
         if node is None:
             yield self._put(self._custom(given, uuid, self.tail))
@@ -237,7 +237,7 @@ class Placing:
         entry = self._entry_of(given, node, uuid, parent)
         says = entry.type != "custom"
         self._given[node.uuid] = uuid
-        self._end = self._new[uuid] = Placed(uuid, parent, node, says, given.json)
+        self._end = self._new[uuid] = StoredLine(uuid, parent, node, says, given.json)
         above = self._message_above(parent)
         self._messages[uuid] = uuid if says else above
         if says and (self._is_own(node) or above == self._message):
@@ -262,10 +262,10 @@ class Placing:
 
     def _put(self, entry: SourceEntry) -> SourceEntry:
         self.tail = entry.uuid
-        self._new.setdefault(entry.uuid, Placed(entry.uuid, entry.parent))
+        self._new.setdefault(entry.uuid, StoredLine(entry.uuid, entry.parent))
         return entry
 
-    def _at(self, uuid: str) -> Placed | None:
+    def _at(self, uuid: str) -> StoredLine | None:
         return self._new.get(uuid) or self._key.at(uuid)
 
     def _known(self, own: str) -> str | None:
@@ -274,7 +274,7 @@ class Placing:
         uuid, row = self._key.stored(own)
         return None if row == NO_ROW else uuid
 
-    def _up(self, uuid: str) -> Iterator[Placed]:
+    def _up(self, uuid: str) -> Iterator[StoredLine]:
         """The entries from one upwards, as far as any is looked for."""
         for _ in range(1000):  # entries upwards in which a message is looked for
             if (one := self._at(uuid)) is None:
@@ -321,7 +321,7 @@ class Placing:
                 return False
         return False
 
-    def _entry_of(self, given: Given, node: ThreadNode, uuid: str, parent: str) -> SourceEntry:
+    def _entry_of(self, given: SdkLine, node: ThreadNode, uuid: str, parent: str) -> SourceEntry:
         if not self._says(node):
             return self._custom(given, uuid, parent)
         line = values(given.json) or Values({})
@@ -373,14 +373,14 @@ class Placing:
         first = self._known(named) if isinstance(named, str) and named else None
         return first if any(one.uuid == first for one in self._up(parent)) else None
 
-    def _custom(self, given: Given, uuid: str, parent: str) -> SourceEntry:
+    def _custom(self, given: SdkLine, uuid: str, parent: str) -> SourceEntry:
         kind, at = given.value.get("type"), given.value.get("timestamp")
         named = kind if isinstance(kind, str) and kind and _KIND + kind != STARTS else "line"
         fields = {"customType": _json(_KIND + named), "data": given.json}
         lane = self._key.lane
         return made("custom", uuid, parent, lane, fields, at if isinstance(at, str) else None)
 
-    def _with_original(self, entry: SourceEntry, given: Given, node: ThreadNode) -> SourceEntry:
+    def _with_original(self, entry: SourceEntry, given: SdkLine, node: ThreadNode) -> SourceEntry:
         """An entry with the keys of its line that it does not hold, and those it has more."""
         held = {"uuid": entry.uuid, "parentUuid": entry.parent, "sessionId": self._session_id}
         if node.timestamp:

@@ -39,7 +39,13 @@ from anyio.to_thread import run_sync
 from sessiontree.adapters import langgraph_checkpoints as checkpoints
 from sessiontree.adapters import langgraph_checkpoints as kept
 from sessiontree.adapters.base import LANGGRAPH, SessionFiles, check_sound, remember, run_again
-from sessiontree.adapters.langgraph_checkpoints import KEY, Above, CheckpointAt, Name, about_of
+from sessiontree.adapters.langgraph_checkpoints import (
+    KEY,
+    Above,
+    CheckpointAt,
+    CheckpointKey,
+    about_of,
+)
 from sessiontree.core.entry import Entry
 from sessiontree.errors import NothingToDoError, SessionNotFoundError, UsageError
 from sessiontree.session import Session
@@ -106,7 +112,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         super().__init__(serde=serde)
         self._place = SessionFiles(root, FOLDER)
         self.store, self.folder = self._place.store, self._place.folder
-        self._known = _Known()
+        self._known = _CheckpointCache()
 
     def file_of(self, thread_id: object) -> str:
         """Return the path of the session of a thread, which its first checkpoint makes."""
@@ -332,7 +338,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
                 yield session
 
     @contextmanager
-    def _writing(self, place: Name) -> Iterator[Session]:
+    def _writing(self, place: CheckpointKey) -> Iterator[Session]:
         facts = {checkpoints.THREAD: place.thread}
         with ExitStack() as stack:
             session = stack.enter_context(self._place.made(self.file_of(place.thread), facts))
@@ -345,7 +351,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     def _draft(
         self,
         session: Session,
-        place: Name,
+        place: CheckpointKey,
         above: Entry | None,
         checkpoint: Checkpoint,
         new_versions: ChannelVersions,
@@ -408,7 +414,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
             return kept.encoded(value, self.serde)
         return {"base": at, "keep": same, "new": [kept.encoded(item, self.serde) for item in new]}
 
-    def _entry(self, session: Session, place: Name) -> Entry | None:
+    def _entry(self, session: Session, place: CheckpointKey) -> Entry | None:
         known = self._known.get(session, place.key)
         if known is not None:
             return known.entry
@@ -431,7 +437,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
 
     def _tuple(self, session: Session, thread: str, found: CheckpointAt) -> CheckpointTuple:
         about = about_of(found.entry)
-        place = Name(thread, about["ns"], about["id"])
+        place = CheckpointKey(thread, about["ns"], about["id"])
         values = dict(self._values(session, found.entry, about["at"]))
         check_sound(session)
         if self._known.get(session, about["key"]) is None:
@@ -528,7 +534,7 @@ class _SeenCheckpoint(NamedTuple):
     lists: dict[str, list[Snapshot]]
 
 
-class _Known:
+class _CheckpointCache:
     """The checkpoints that this process read or wrote last, and writes that came before theirs.
 
     It is only a cache: what it does not have is read. LangGraph stores a checkpoint and the writes
@@ -558,9 +564,9 @@ class _Known:
         return self._early.get((session.header.uuid, key), 0)
 
 
-def _named(config: RunnableConfig) -> Name:
+def _named(config: RunnableConfig) -> CheckpointKey:
     asked = config["configurable"]
-    return Name(
+    return CheckpointKey(
         str(asked["thread_id"]), asked.get("checkpoint_ns", ""), get_checkpoint_id(config) or None
     )
 

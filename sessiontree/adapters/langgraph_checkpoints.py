@@ -63,7 +63,7 @@ _KINDS: Final[Mapping[str, type[BaseMessage]]] = {
     kind.__name__: kind for kind in (AIMessage, HumanMessage, SystemMessage, ToolMessage)
 }
 _ROLES: Final = {"ai": "assistant", "system": "system", "tool": "toolResult", "function": "user"}
-_MOST: Final = 1 << 63
+_MAX: Final = 1 << 63
 
 
 def encoded(value: Any, serde: SerializerProtocol) -> Json:
@@ -144,7 +144,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     if kind is str:
         return _is_text(value)
     if kind is int:
-        return bool(-_MOST <= value < _MOST)
+        return bool(-_MAX <= value < _MAX)
     if kind is float:
         return math.isfinite(value)
     if depth == 64:
@@ -293,7 +293,7 @@ HIDDEN: Final = "langgraphHidden"
 THREAD: Final = "threadId"
 
 
-class Name(NamedTuple):
+class CheckpointKey(NamedTuple):
     """What names a checkpoint: its thread, its namespace, and its id or None."""
 
     thread: str
@@ -319,7 +319,7 @@ class CheckpointAt(NamedTuple):
     is_hidden: bool = False
 
 
-class Hidden(msgspec.Struct):
+class DeletedCheckpoints(msgspec.Struct):
     """The checkpoints that were deleted."""
 
     keys: list[str] = msgspec.field(default_factory=list)  # the keys of some
@@ -420,7 +420,7 @@ def parent_below(session: Session, above: Entry | None) -> Entry | None:
     return None if last.uuid == parent.uuid else parent
 
 
-def find(session: Session, place: Name) -> CheckpointAt | None:
+def find(session: Session, place: CheckpointKey) -> CheckpointAt | None:
     """The checkpoint of an id, with its writes; those that came early are above it."""
     newest: Entry | None = None
     writes: list[Entry] = []
@@ -450,11 +450,11 @@ def last_put(session: Session, space: str) -> Entry | None:
     return session.reader.last_with(text, lambda entry: about_of(entry).get("space") == text)
 
 
-def shown(session: Session, name: Name) -> CheckpointAt | None:
+def shown(session: Session, name: CheckpointKey) -> CheckpointAt | None:
     """The checkpoint of an id, or the one of a namespace with the highest id, if not hidden."""
     if name.id is not None:
         found = find(session, name)
-        return None if found is None or Hidden.of(session).has(found.entry) else found
+        return None if found is None or DeletedCheckpoints.of(session).has(found.entry) else found
     last = last_put(session, name.space)
     if last is None:
         return None
@@ -474,17 +474,17 @@ def visible(session: Session) -> Iterator[CheckpointAt]:
             found[about_of(entry)["key"]] = entry
         elif entry.type == "custom" and entry.get("customType") == WRITES:
             writes[about_of(entry)["of"]].append(entry)
-    hidden = Hidden.of(session)
+    hidden = DeletedCheckpoints.of(session)
     for entry in sorted(found.values(), key=lambda entry: about_of(entry)["id"], reverse=True):
         if not hidden.has(entry):
             yield CheckpointAt(entry, writes[about_of(entry)["key"]])
 
 
 @contextmanager
-def hiding(session: Session) -> Iterator[Hidden]:
+def hiding(session: Session) -> Iterator[DeletedCheckpoints]:
     """Lock a session, and give its hidden checkpoints, which are written at the end."""
     with session.locked():
-        hidden = Hidden.of(session)
+        hidden = DeletedCheckpoints.of(session)
         before = deepcopy(hidden)
         yield hidden
         if hidden != before:

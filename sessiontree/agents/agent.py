@@ -22,7 +22,7 @@ def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-class Home(NamedTuple):
+class AgentHome(NamedTuple):
     """Where an agent keeps its sessions.
 
     A variable that is empty counts as unset, and a value may start with `~`.
@@ -74,7 +74,7 @@ class Agent(Protocol):
     name: str  # short and fixed, such as `claude-code`; the prefix of each `customType`
     program: str  # the agent's name for people
     command: str  # the program that runs it, and its name where there is little room
-    home: Home
+    home: AgentHome
     mcp: McpEntry
     is_target: bool = True  # whether `writer` makes sessions for it
     is_in_files: bool = False  # whether files in one folder with the same id are one session

@@ -382,7 +382,7 @@ class _Steps:
         for part in pieces:
             if isinstance(part, reading.SentCall):
                 self._add_call(step, part.id, part.name, writing.arguments_of(part))
-            elif isinstance(part, reading.Hosted):
+            elif isinstance(part, reading.ServerToolBlock):
                 self._hosted(step, part, entry)
 
     def _add_call(self, step: Step, id: str, name: str, arguments: Mapping[str, Any]) -> None:
@@ -390,7 +390,7 @@ class _Steps:
         step.setdefault("tool_calls", []).append({**named, "arguments": dict(arguments)})
         self._open[id] = step
 
-    def _hosted(self, step: Step, part: reading.Hosted, entry: Entry) -> None:
+    def _hosted(self, step: Step, part: reading.ServerToolBlock, entry: Entry) -> None:
         block = part.block
         if kind_of(block) == "server_tool_use":
             given = block.get("input")

@@ -597,7 +597,7 @@ class Branches:
         self, path: array[int], at: dict[int, int], compactions: Sequence[int]
     ) -> Iterator[WrittenMessage | WrittenCompaction]:
         source = self._source
-        happened = _Ahead(self._as_it_happened(path, at))
+        happened = _Lookahead(self._as_it_happened(path, at))
         for place, following in pairwise(compactions):
             yield from happened.while_(_before(place, at))
             entry = source.stored(path[place])
@@ -608,7 +608,7 @@ class Branches:
         last = compactions[-1]
         yield from happened.while_(_before(last, at))
         entry = source.stored(path[last])
-        context = _Ahead(iter(self._in_force(path[-1])))
+        context = _Lookahead(iter(self._in_force(path[-1])))
         kept = list(context.while_(lambda said: said.row == path[last]))
         yield WrittenCompaction(
             path[last], entry, kept or list(context.while_(_Replacement(entry)))
@@ -664,7 +664,7 @@ def _before(place: int, at: Mapping[int, int]) -> Callable[[WrittenMessage], boo
     return lambda said: at[said.row] < place
 
 
-class _Ahead:
+class _Lookahead:
     """Messages that are taken up to one that is left for later."""
 
     def __init__(self, said: Iterator[WrittenMessage]) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, 
 from anyio.lowlevel import checkpoint
 from anyio.to_thread import run_sync
 
-from sessiontree.aio.worker import RUNNING, Job, Notice, Patience, Worker
+from sessiontree.aio.worker import RUNNING, Job, Notice, ShutdownDeadline, Worker
 from sessiontree.core.entry import Entry
 from sessiontree.recording.stream import MessageStream
 
@@ -130,7 +130,7 @@ class AsyncItems(Generic[T]):
                 close()
 
 
-MOST: Final = 256
+MAX: Final = 256
 """How many entries wait to be asked for; then the thread waits."""
 
 LOOK_SECONDS: Final = 0.5
@@ -199,7 +199,7 @@ class _Pump:
             self._entries.clear()
             self._tell()
 
-    def join(self, patience: Patience) -> None:
+    def join(self, patience: ShutdownDeadline) -> None:
         if self._thread is not None:
             self._thread.join(patience.seconds())
 
@@ -221,7 +221,7 @@ class _Pump:
         try:
             for entry in entries:
                 with self._changed:
-                    while len(self._entries) >= MOST and not self._stop.is_set():
+                    while len(self._entries) >= MAX and not self._stop.is_set():
                         self._changed.wait(LOOK_SECONDS)
                     if self._stop.is_set():
                         break

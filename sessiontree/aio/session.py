@@ -21,7 +21,7 @@ from sessiontree.errors import ReadOnlyError, UsageError
 from sessiontree.handles.registry import ResolverScope
 from sessiontree.recording.stream import MessageStream
 from sessiontree.session import Session
-from sessiontree.views.messages import WithMessages
+from sessiontree.views.messages import ResolvedEntries
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -403,6 +403,6 @@ def _shown(worker: Worker, argument: Any) -> Any:
         return _face(argument, worker)
     if isinstance(argument, ResolverScope):
         return AsyncScope(argument, worker)
-    if isinstance(argument, PathSlice | WithMessages):
+    if isinstance(argument, PathSlice | ResolvedEntries):
         return list(argument)  # which would read the file as it goes
     return argument

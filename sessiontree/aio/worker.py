@@ -39,7 +39,7 @@ DEEPEST: Final = 16
 """How many calls may wait for their coroutines, each inside the one before."""
 
 
-class _Abandoned(BaseException):
+class _JobCancelled(BaseException):
     """Ends a call in the worker: its task was cancelled, or the event loop has ended."""
 
 
@@ -49,7 +49,7 @@ class Stoppable(Protocol):
     def end(self) -> None:
         """Have the thread end soon."""
 
-    def join(self, patience: Patience) -> None:
+    def join(self, patience: ShutdownDeadline) -> None:
         """Wait for the end of the thread."""
 
 
@@ -59,7 +59,7 @@ class ClosableSession(Protocol):
     def close(self) -> None: ...
 
 
-class Leavable(Protocol):
+class ScopedBlock(Protocol):
     """A block that a task may leave open, such as a batch."""
 
     def leave(self) -> None: ...
@@ -69,7 +69,7 @@ RUNNING: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
 """The threads of this process."""
 
 
-class Patience:
+class ShutdownDeadline:
     """How long an event loop or the process waits for the ends of all its threads together."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Patience:
 
 @atexit.register
 def _stop_all() -> None:
-    threads, patience = list(RUNNING), Patience()
+    threads, patience = list(RUNNING), ShutdownDeadline()
     for thread in threads:
         thread.end()
     for thread in threads:
@@ -175,7 +175,7 @@ class Job(Generic[T]):
         self._notice.give()
         self.worker.serve(self)
         if self.answer is None:
-            raise _Abandoned
+            raise _JobCancelled
         value, error = self.answer
         self.answer = None
         if error is not None:
@@ -233,7 +233,7 @@ class Worker:
         self._waiting: deque[Job[Any]] = deque()
         self._frames: list[Job[Any]] = []
         self._sessions: dict[int, ClosableSession] = {}
-        self._blocks: list[Leavable] = []
+        self._blocks: list[ScopedBlock] = []
         self._dropped: list[ClosableSession] = []
         self._is_stopping = self._has_ended = False
         self._process = os.getpid()
@@ -321,7 +321,7 @@ class Worker:
             self._is_stopping = True
             self._changed.notify_all()
 
-    def join(self, patience: Patience) -> None:
+    def join(self, patience: ShutdownDeadline) -> None:
         """Wait for the end of the thread."""
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(patience.seconds())
@@ -339,11 +339,11 @@ class Worker:
         finally:
             self._sessions.pop(id(session), None)
 
-    def entered(self, block: Leavable) -> None:
+    def entered(self, block: ScopedBlock) -> None:
         """Note an open block, which the end of the thread leaves."""
         self._blocks.append(block)
 
-    def left(self, block: Leavable) -> None:
+    def left(self, block: ScopedBlock) -> None:
         """Note that a block was left."""
         if block in self._blocks:
             self._blocks.remove(block)
@@ -416,7 +416,7 @@ class Worker:
             warnings.warn(f"closing a session failed: {error}", SessionTreeWarning, stacklevel=2)
 
 
-async def _at_end_of_loop(worker: Worker, patience: Patience) -> AsyncGenerator[None, None]:
+async def _at_end_of_loop(worker: Worker, patience: ShutdownDeadline) -> AsyncGenerator[None, None]:
     """Stop a worker at the end of the event loop, which closes all asynchronous generators."""
     try:
         yield
@@ -425,15 +425,15 @@ async def _at_end_of_loop(worker: Worker, patience: Patience) -> AsyncGenerator[
         worker.join(patience)
 
 
-def _patience_of_loop() -> Patience:
+def _patience_of_loop() -> ShutdownDeadline:
     patience = _PATIENCE.get(None)
     if patience is None:
-        patience = Patience()
+        patience = ShutdownDeadline()
         _PATIENCE.set(patience)
     return patience
 
 
-_PATIENCE: Final[RunVar[Patience | None]] = RunVar("patience")
+_PATIENCE: Final[RunVar[ShutdownDeadline | None]] = RunVar("patience")
 
 
 class BlockLock:

@@ -195,14 +195,14 @@ class Dispatcher:
             hashed: whether the events have the hash of all methods. The first hash needs the
                 schemas of all methods, which takes longer than most calls.
         """
-        told = _Teller(take, self.schema if hashed else "", masked=self.scope.redact)
+        told = _EventEmitter(take, self.schema if hashed else "", masked=self.scope.redact)
         try:
             self._run(name, params, told, stop or threading.Event())
             told.done()
-        except _TakeError as error:
+        except _SinkError as error:
             raise error.cause from None
 
-    def _run(self, name: str, params: Any, told: _Teller, stop: threading.Event) -> None:
+    def _run(self, name: str, params: Any, told: _EventEmitter, stop: threading.Event) -> None:
         try:
             method = self._method(name, told)
             given = _converted(method, params)
@@ -220,7 +220,7 @@ class Dispatcher:
         else:
             told.data(method.content_type, value, left_out)
 
-    def _method(self, name: str, told: _Teller) -> Method:
+    def _method(self, name: str, told: _EventEmitter) -> Method:
         if not isinstance(name, str) or "." not in name:
             raise Refusal(
                 f"{name!r:.100} has no dot: a call names a namespace and a method",
@@ -326,7 +326,7 @@ def _legal_values(method: Method, error: str) -> list[str]:
     return []
 
 
-class _TakeError(BaseException):
+class _SinkError(BaseException):
     """What takes the events raised an error, which goes on to the caller.
 
     It is no `Exception`, so that no method takes it for an error of its own.
@@ -337,7 +337,7 @@ class _TakeError(BaseException):
         self.cause = cause
 
 
-class _Teller:
+class _EventEmitter:
     """Makes the events of one call: with their provenance, the hash, and secrets masked."""
 
     def __init__(self, take: Take, schema: str, *, masked: bool) -> None:
@@ -402,7 +402,7 @@ class _Teller:
         try:
             self._take(event)
         except BaseException as error:
-            raise _TakeError(error) from error
+            raise _SinkError(error) from error
 
 
 def _redaction() -> Redaction:

@@ -89,7 +89,7 @@ _LONGEST: Final = 4096
 _LONGEST_NAME: Final = 200
 """Characters of the name of a project that are compared with others."""
 
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 ASK_TO_WRITE: Final = "Ask the user to allow writing, or go on without writing."
 """The next step where calls may not write; a program may add how it is allowed."""
@@ -367,7 +367,7 @@ class Scope:
             f"there is no session {name!r:.100}{near}",
             "session_not_found",
             "Give one of these ids, or look with session.list and session.search.",
-            [one.id for one in newest[:_MOST_NAMED]],
+            [one.id for one in newest[:_MAX_NAMED]],
         )
 
 
@@ -377,8 +377,8 @@ def _nearest_projects(project: str, among: Iterable[SessionInfo]) -> list[str]:
     for cwd in dict.fromkeys(one.cwd for one in among if one.cwd):
         named.setdefault(os.path.basename(cwd).casefold(), []).append(cwd)
     name = os.path.basename(os.path.normpath(project)).casefold()
-    names = get_close_matches(name[:_LONGEST_NAME], named, n=_MOST_NAMED) or list(named)
-    return [cwd for each in names for cwd in named[each]][:_MOST_NAMED]
+    names = get_close_matches(name[:_LONGEST_NAME], named, n=_MAX_NAMED) or list(named)
+    return [cwd for each in names for cwd in named[each]][:_MAX_NAMED]
 
 
 def _untold(problem: str) -> None:

@@ -46,7 +46,7 @@ from sessiontree.recording.recorder import StreamAccumulator, agents_cwd
 from sessiontree.session import Session
 from sessiontree.text.amounts import counted
 
-_MOST_TOLD: Final = 10_000
+_MAX_TOLD: Final = 10_000
 """The problems that `--watch` remembers, to report each of them once."""
 
 
@@ -143,7 +143,7 @@ def _watch(backup: Backup, stop: threading.Event, told: _BackupLines, folder: st
     known: set[str] = set()
 
     def is_new(text: str) -> bool:
-        if text in known or len(known) > _MOST_TOLD:
+        if text in known or len(known) > _MAX_TOLD:
             return False
         known.add(text)
         return True
@@ -291,7 +291,7 @@ class _EventPrinter:
             out_json(event)
         elif isinstance(event, events.Complete):
             tell(f"Complete: {event.usage.output:,} output tokens, ${event.usage.cost:.4f}")
-        elif isinstance(event, events.Err) and not event.message.startswith("line "):
+        elif isinstance(event, events.ErrorEvent) and not event.message.startswith("line "):
             tell(f"Warning: {event.message}")
 
 

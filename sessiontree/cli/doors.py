@@ -28,7 +28,7 @@ from sessiontree.cli.terminal import finish, is_terminal, out, tell, tell_each
 from sessiontree.errors import SessionTreeError, SessionTreeWarning, UsageError
 from sessiontree.library.git import project_above
 from sessiontree.library.root import default_root
-from sessiontree.mcp.offer import CORE, OPTION, Offer
+from sessiontree.mcp.offer import CORE, OPTION, ToolSelection
 from sessiontree.mcp.setup import AGENTS, ConfigChange, install, uninstall
 from sessiontree.storage.place import path_of, whole_path
 from sessiontree.storage.places import shown
@@ -276,7 +276,7 @@ def mcp(
         )
     if enter is not None:
         with _usage():
-            Offer(Dispatcher(scope).methods, tools, write=write)
+            ToolSelection(Dispatcher(scope).methods, tools, write=write)
     flags = {"--agents": agents, "--write": write, "--redact": redact}
     options = [name for name, is_given in flags.items() if is_given]
     if tools != CORE:

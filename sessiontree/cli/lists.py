@@ -58,7 +58,7 @@ from sessiontree.text.preview import size_in_short
 
 _LEAST_TITLE: Final = 28
 _GAP: Final = 2
-_MOST: Final = 200
+_MAX: Final = 200
 _WIDE: Final = 140
 """Columns from which on times and agents are written out."""
 
@@ -145,7 +145,7 @@ def _columns(
 
 def _file(one: SessionInfo, named: Collection[str]) -> str:
     """The file of a session, if the user named it, as it is spelled from here."""
-    return one_line(relative_path(one.file), _MOST) if one.file in named else ""
+    return one_line(relative_path(one.file), _MAX) if one.file in named else ""
 
 
 def _left(columns: Sequence[_Column], screen: Screen) -> int:
@@ -167,7 +167,7 @@ def _styled(column: _Column, row: int, screen: Screen) -> str:
 def _title_cell(one: SessionInfo, ids: Mapping[str, str], width: int, screen: Screen) -> str:
     note = cut(note_of(one, ids), max(0, width // 2))
     space = max(1, width - (columns_of(note) + _GAP if note else 0))
-    title = cut(title_of(one, _MOST), space)
+    title = cut(title_of(one, _MAX), space)
     gap = " " * _GAP if note else ""
     rest = " " * (width - columns_of(title) - columns_of(gap + note))
     return title + gap + screen.styled(note, "label") + rest
@@ -185,7 +185,7 @@ def _project(cwd: str | None, cap: int, screen: Screen) -> str:
     home = os.path.expanduser("~")
     if screen.width < _VERY_WIDE:
         return cut("~" if cwd == home else os.path.basename(cwd.rstrip(os.sep)) or cwd, cap)
-    path = one_line("~" + cwd[len(home) :] if f"{cwd}/".startswith(f"{home}/") else cwd, _MOST)
+    path = one_line("~" + cwd[len(home) :] if f"{cwd}/".startswith(f"{home}/") else cwd, _MAX)
     return cut_start(path, cap)
 
 

@@ -25,7 +25,7 @@ from sessiontree.session import Session
 from sessiontree.storage.names import BLOBS
 from sessiontree.text.amounts import counted
 
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _REST = "no running program writes it, it is a leftover"
 
 
@@ -150,10 +150,10 @@ def _(call: CommandCall, done: GcResult) -> None:
         "damaged files": [f"damaged file {name}, kept for thirty days" for name in done.aside],
     }
     for kind, lines in removed.items():
-        for line in lines[:_MOST_SHOWN]:
+        for line in lines[:_MAX_SHOWN]:
             out(line)
-        if len(lines) > _MOST_SHOWN:
-            out(f"and {len(lines) - _MOST_SHOWN:,} more {kind}; --json lists all")
+        if len(lines) > _MAX_SHOWN:
+            out(f"and {len(lines) - _MAX_SHOWN:,} more {kind}; --json lists all")
     if not any(removed.values()):
         assert isinstance(call.given, Gc)
         tell(f"{call.given.session}: nothing to remove")

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 _MORE_LINES: Final = 6  # of the answer at the leaf, or of a prompt, where rows are free
 
 
-class Picture:
+class OutlineRenderer:
     """Draws the outline of a session."""
 
     def __init__(self, outline: SessionOutline, screen: Screen, depth: int | None = None) -> None:
@@ -136,7 +136,7 @@ class Picture:
         """Show what came out of the newest turns, in so many rows; return how many are left."""
         turns = self._outline.turns
         ends = {place for place in range(len(turns)) if self._is_end(place)}
-        more = [at for at, turn in enumerate(turns) if at not in ends and _has_end(turn)]
+        more = [at for at, turn in enumerate(turns) if at not in ends and _has_answer(turn)]
         self._answered = set(more[-room:] if room else ())
         return room - len(self._answered)
 
@@ -269,7 +269,7 @@ class Picture:
         room = self._room(row, work)
         words = fitted(self._words(turn), room)
         left = room - columns_of(line_text(words))
-        if tells and _has_end(turn) and left >= 20:
+        if tells and _has_answer(turn) and left >= 20:
             words.append(Span(f"  → {told_in(turn)}", "dim"))
         return [
             Span(row.columns, "dim"),
@@ -318,7 +318,7 @@ class Picture:
         """The lines with what came out of a turn, and whether the leaf is here."""
         room, leaf = self._room_below(row), self._outline.leaf
         if row.place != self._outline.here:
-            if self._has_end_row(row.place) and _has_end(turn):
+            if self._has_end_row(row.place) and _has_answer(turn):
                 yield self._note(row, [Span(f"→ {told_in(turn)}", "dim")])
             return
         if leaf is not None and leaf != turn.leaf:
@@ -353,7 +353,7 @@ def _says_nothing(turn: Turn) -> bool:
     return not (turn.answer or turn.work.calls or turn.events)
 
 
-def _has_end(turn: Turn) -> bool:
+def _has_answer(turn: Turn) -> bool:
     """Whether there is something to say of what came out of a turn."""
     return bool(turn.answer) and not turn.subagent and turn.prompt is not None
 
@@ -486,7 +486,7 @@ def _following(outline: SessionOutline, place: int, width: int) -> Iterator[Line
 
 
 _BETWEEN: Final = Span(" │ ", "dim")
-_MOST_FILES: Final = 30
+_MAX_FILES: Final = 30
 
 
 def side_by_side(found: Comparison, names: tuple[str, str], screen: Screen) -> Iterator[Line]:
@@ -556,11 +556,11 @@ def _files(found: Comparison, width: int) -> Iterator[list[Line]]:
     for side in (found.one, found.other):
         shown = [*both, *(path for path in side.work.changed if path not in both)]
         lines: list[Line] = [[Span("changed", "title")]] if shown else []
-        for path in shown[:_MOST_FILES]:
+        for path in shown[:_MAX_FILES]:
             mark = "= " if path in both else "  "
             lines.append([Span(mark + cut_start(path, width - 2))])
-        if len(shown) > _MOST_FILES:
-            lines.append([Span(f"  and {len(shown) - _MOST_FILES:,} more", "dim")])
+        if len(shown) > _MAX_FILES:
+            lines.append([Span(f"  and {len(shown) - _MAX_FILES:,} more", "dim")])
         yield lines
 
 
@@ -571,7 +571,7 @@ def _(call: CommandCall, read: OutlineRead) -> None:
         _out_rows(read.session, read.outline)
     else:
         on = screen()
-        lines = Picture(read.outline, on, given.depth).lines()
+        lines = OutlineRenderer(read.outline, on, given.depth).lines()
         show(on.drawn(lines), paged=not given.no_pager)
 
 

@@ -27,7 +27,7 @@ from sessiontree.text.preview import speaker as entry_speaker
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
 
-_MOST_PLACES: Final = 8
+_MAX_PLACES: Final = 8
 
 
 def out_json(value: Any) -> None:
@@ -106,14 +106,14 @@ def tell_redaction(redaction: Redaction) -> None:
         found.setdefault(rule, {})[entry] = count
     for rule, counts in found.items():
         places = [short(e) + (f" ({n:,} times)" if n > 1 else "") for e, n in counts.items()]
-        more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
-        where = ", ".join(places[:_MOST_PLACES])
+        more = f" and {len(places) - _MAX_PLACES:,} more" if len(places) > _MAX_PLACES else ""
+        where = ", ".join(places[:_MAX_PLACES])
         tell(f"Masked {rule}: {sum(counts.values()):,}, in {where}{more}")
     for entry, media_type, size in redaction.left_out:
         kind = redaction.text(media_type)
         tell(f"Left out of {short(entry)}: {kind}, {size:,} bytes that are not text")
     if redaction.unsealed:
-        where = ", ".join(map(short, redaction.unsealed[:_MOST_PLACES]))
+        where = ", ".join(map(short, redaction.unsealed[:_MAX_PLACES]))
         total = counted(len(redaction.unsealed), "masked entry", "masked entries")
         tell(f"Removed the signatures of {total}: {where}")
     if not (redaction.masked or redaction.left_out):

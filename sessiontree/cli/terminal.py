@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sessiontree.core.damage import Damage
 
 
-_MOST_FINDINGS: Final = 10
+_MAX_FINDINGS: Final = 10
 _LONGEST_LINE: Final = 2000
 _TITLE_WIDTH: Final = 50
 
@@ -85,10 +85,10 @@ def as_line(text: str) -> str:
 
 def tell_each(title: str, findings: Sequence[Damage | str]) -> None:
     """Print findings on standard error, one a line; of many, the first and how many more."""
-    for found in findings[:_MOST_FINDINGS]:
+    for found in findings[:_MAX_FINDINGS]:
         tell(f"{title}: {found}")
-    if len(findings) > _MOST_FINDINGS:
-        tell(f"{title}: and {len(findings) - _MOST_FINDINGS:,} more")
+    if len(findings) > _MAX_FINDINGS:
+        tell(f"{title}: and {len(findings) - _MAX_FINDINGS:,} more")
 
 
 def end(failed: object) -> None:

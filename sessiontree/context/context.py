@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sessiontree.context.compaction import TokenCounter, estimate_tokens
-from sessiontree.context.pairing import Joined
+from sessiontree.context.pairing import ConcatSequence
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.codec import Chain
 from sessiontree.core.entry import Entry
@@ -33,7 +33,7 @@ class Context:
         self,
         leaf: Entry,
         messages: list[Message],
-        entries: list[Entry] | Joined[Entry],
+        entries: list[Entry] | ConcatSequence[Entry],
         warnings: list[str],
         settings: Callable[[str], Any],
         count: TokenCounter = estimate_tokens,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import UNSET
 
 from sessiontree.context.compaction import Slice
-from sessiontree.context.pairing import Joined, Pairing
+from sessiontree.context.pairing import ConcatSequence, Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
 from sessiontree.core.blocks import Blocks, EntryContents, Resolve
 from sessiontree.core.codec import Chain
@@ -153,7 +153,7 @@ class _Verbatim:
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        self._sources: Joined[Entry] = Joined()
+        self._sources: ConcatSequence[Entry] = ConcatSequence()
 
     def take(self, message: Message, source: Entry) -> None:
         self._messages.append(message)
@@ -163,11 +163,11 @@ class _Verbatim:
         self._messages += messages
         self._sources.extend(sources)
 
-    def joined(self) -> tuple[list[Message], Joined[Entry], list[str]]:
+    def joined(self) -> tuple[list[Message], ConcatSequence[Entry], list[str]]:
         return self._messages.copy(), self._sources.copy(), []
 
 
-class Fold:
+class ContextBuilder:
     """A path folded into messages, ready to take the next entry.
 
     `parts` has the entries of the path as they were read, where that is still known.
@@ -382,7 +382,7 @@ class Fold:
         messages, entries, warnings = self.joined()
         return messages, list(entries), warnings
 
-    def joined(self) -> tuple[list[Message], Joined[Entry], list[str]]:
+    def joined(self) -> tuple[list[Message], ConcatSequence[Entry], list[str]]:
         """The same, the entries not made yet where only their messages were read."""
         messages, entries, warnings = self._out.joined()
         return messages, entries, self._warnings + warnings

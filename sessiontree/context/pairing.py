@@ -61,7 +61,7 @@ class ResultMessage(Generic[Source]):
         return dict(zip(reversed(self.ids), reversed(messages), strict=True))
 
 
-class Group(Generic[Source]):
+class CallGroup(Generic[Source]):
     """The calls of one response, and the answers to them so far."""
 
     __slots__ = (
@@ -107,7 +107,7 @@ class Group(Generic[Source]):
         return added
 
 
-class Joined(Generic[Source]):
+class ConcatSequence(Generic[Source]):
     """Sequences one after the other; a lazy one is not read before all are."""
 
     __slots__ = ("_before", "_last")
@@ -128,8 +128,8 @@ class Joined(Generic[Source]):
             self._before += (self._last, more)
             self._last = []
 
-    def copy(self) -> Joined[Source]:
-        return Joined(self._before, self._last)
+    def copy(self) -> ConcatSequence[Source]:
+        return ConcatSequence(self._before, self._last)
 
     def sequences(self) -> list[Sequence[Source]]:
         """The sequences, those that were joined from a list maybe as one."""
@@ -144,18 +144,18 @@ class Pairing(Generic[Source]):
 
     def __init__(self) -> None:
         self._taken: list[Message] = []
-        self._taken_sources: Joined[Source] = Joined()
-        self._groups: dict[int, Group[Source]] = {}  # by the places of their calls
-        self._open: dict[str, list[Group[Source]]] = {}  # by the ids of open calls
+        self._taken_sources: ConcatSequence[Source] = ConcatSequence()
+        self._groups: dict[int, CallGroup[Source]] = {}  # by the places of their calls
+        self._open: dict[str, list[CallGroup[Source]]] = {}  # by the ids of open calls
         self._left: dict[int, Message | None] = {}  # of messages with results, by their places
         self._handed_out: list[_Noted] = []
         self._start_over()
 
     def _start_over(self) -> None:
         self._messages: list[Message] = []
-        self._sources: Joined[Source] = Joined()
+        self._sources: ConcatSequence[Source] = ConcatSequence()
         self._settled: list[_Noted] = []
-        self._tail: Group[Source] | None = None  # the group that the next message may answer
+        self._tail: CallGroup[Source] | None = None  # the group that the next message may answer
         self._staying = 0  # the messages so far of which something stays in its place
         self._is_unsettled = False
 
@@ -174,7 +174,7 @@ class Pairing(Generic[Source]):
         if group is not None and group.goes_on_in(message):
             opened = group.go_on(calls, self._staying + 1)
         elif calls:
-            group = Group(calls, message, source, self._staying + 1, place)
+            group = CallGroup(calls, message, source, self._staying + 1, place)
             opened = group.open
         else:
             self._stay(message, source, None)
@@ -206,7 +206,7 @@ class Pairing(Generic[Source]):
         self._sources.extend(sources)
         self._staying += len(messages)
 
-    def _stay(self, message: Message, source: Source, group: Group[Source] | None) -> None:
+    def _stay(self, message: Message, source: Source, group: CallGroup[Source] | None) -> None:
         """Settle the last group, unless the message is of it, and put the message behind it."""
         if self._tail is not None and self._tail is not group:
             self._settle(self._tail)
@@ -215,7 +215,7 @@ class Pairing(Generic[Source]):
         self._staying += 1
         self._tail = group
 
-    def _settle(self, group: Group[Source]) -> None:
+    def _settle(self, group: CallGroup[Source]) -> None:
         messages, sources, warnings = _answered(group)
         self._messages += messages
         self._sources.extend(sources)
@@ -243,7 +243,7 @@ class Pairing(Generic[Source]):
             self._handed_out.append((place, warning))
         return _without_results(answer.message)
 
-    def _home(self, answer: ResultMessage[Source]) -> Group[Source] | None:
+    def _home(self, answer: ResultMessage[Source]) -> CallGroup[Source] | None:
         """The group that a message of results is directly behind and answers, if any."""
         groups = self._open.get(answer.ids[0])
         if groups is None or groups[-1].place != self._staying:
@@ -251,7 +251,7 @@ class Pairing(Generic[Source]):
         group = groups[-1]
         return group if group.open.issuperset(answer.ids) and _distinct(answer.ids) else None
 
-    def _close(self, id: str, group: Group[Source]) -> None:
+    def _close(self, id: str, group: CallGroup[Source]) -> None:
         """Close a call of a group, which is nearly always the last with an open call of the id."""
         group.open.discard(id)
         groups = self._open[id]
@@ -277,7 +277,7 @@ class Pairing(Generic[Source]):
         messages, sources, warnings = self.joined()
         return messages, list(sources), warnings
 
-    def joined(self) -> tuple[list[Message], Joined[Source], list[str]]:
+    def joined(self) -> tuple[list[Message], ConcatSequence[Source], list[str]]:
         """The same, the sources not read yet."""
         if self._is_unsettled:
             self._look_again()
@@ -344,7 +344,7 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
     return place_of_calls if called else len(messages)
 
 
-def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[str]]:
+def _answered(group: CallGroup[Source]) -> tuple[list[Message], list[Source], list[str]]:
     """The results of a group in call order, made where there are none."""
     order = [call.id for call in group.calls]
     brought = [id for answer in group.answers for id in answer.ids]

@@ -117,7 +117,7 @@ def settings_of_all(entries: Sequence[Entry], contents: EntryContents) -> dict[s
     return settings
 
 
-class InForce:
+class EffectiveSettings:
     """The settings at the end of a path: those known, by `SETTING_KEYS`, and those of the header.
 
     The entries above, nearest first, are read only for a setting not found yet. `contents` makes

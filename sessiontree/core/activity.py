@@ -37,7 +37,7 @@ from sessiontree.core.message import (
 SYNTHETIC: Final = "<synthetic>"
 """The model of a message that Claude Code writes in the model's place."""
 
-_MOST_FILES: Final = 100  # of one call
+_MAX_FILES: Final = 100  # of one call
 _LONGEST_PATH: Final = 300
 _PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
 _CHANGING: Final = re.compile(r"edit|write|replace|patch|create|notebook", re.IGNORECASE)
@@ -51,14 +51,14 @@ _ARGUMENTS: Final = re.compile("<command-args>(.*?)</command-args>", re.DOTALL)
 _SHELL: Final = re.compile("<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
-class Touched(NamedTuple):
+class FileAccess(NamedTuple):
     """A file that a call names, and whether the call changes it."""
 
     path: str
     changed: bool
 
 
-def files_of(call: ToolCall) -> Iterator[Touched]:
+def files_of(call: ToolCall) -> Iterator[FileAccess]:
     """The files that a call reads or changes, as far as its arguments name them."""
     arguments = call.arguments
     if isinstance(arguments, str):
@@ -67,7 +67,7 @@ def files_of(call: ToolCall) -> Iterator[Touched]:
         is_change = bool(_CHANGING.search(call.name))
         path = next((p for key in _PATHS if isinstance(p := arguments.get(key), str) and p), None)
         if path is not None and (is_change or _READING.search(call.name)):
-            yield Touched(path[:_LONGEST_PATH], is_change)
+            yield FileAccess(path[:_LONGEST_PATH], is_change)
         given = arguments.get("input", arguments.get("patch"))
         patch = given[: 1 << 20] if isinstance(given, str) else ""
     else:
@@ -75,9 +75,9 @@ def files_of(call: ToolCall) -> Iterator[Touched]:
     if "*** " not in patch:
         return
     for number, found in enumerate(_PATCHED.finditer(patch.replace("\\n", "\n"))):
-        if number == _MOST_FILES:
+        if number == _MAX_FILES:
             return
-        yield Touched(found[1].strip()[:_LONGEST_PATH], True)
+        yield FileAccess(found[1].strip()[:_LONGEST_PATH], True)
 
 
 def is_interruption(message: Message) -> bool:
@@ -201,27 +201,27 @@ _TOOLS: Final = frozenset(
         *("question", "questionnaire", "ask_followup_question"),
     }
 )
-_MOST: Final = 20  # questions of a call
+_MAX: Final = 20  # questions of a call
 _LONGEST: Final = 1 << 16  # characters of arguments and of answers
 _AFTER: Final = '". You can now'
 """What follows the last answer in Claude Code."""
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question, and the name under which a program may write the answer."""
 
     question: str
     name: str
 
 
-class Answered(NamedTuple):
+class QuestionReply(NamedTuple):
     """A question with the answer."""
 
     question: str
     answer: str
 
 
-def questions_of(call: ToolCall) -> list[Asked]:
+def questions_of(call: ToolCall) -> list[Question]:
     """The questions that a call asks the user; empty for any other call."""
     if call.name not in _TOOLS:
         return []
@@ -231,9 +231,9 @@ def questions_of(call: ToolCall) -> list[Asked]:
     if not isinstance(given, Mapping):
         return []
     listed = given.get("questions")
-    found = listed[:_MOST] if isinstance(listed, list) else [given]
+    found = listed[:_MAX] if isinstance(listed, list) else [given]
     return [
-        Asked(text, name if isinstance(name := one.get("id"), str) else str(number))
+        Question(text, name if isinstance(name := one.get("id"), str) else str(number))
         for number, one in enumerate(found)
         if isinstance(one, Mapping) and (text := _question_in(one))
     ]
@@ -244,16 +244,16 @@ def _question_in(one: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def answers_in(result: str, asked: Sequence[Asked]) -> list[Answered]:
+def answers_in(result: str, asked: Sequence[Question]) -> list[QuestionReply]:
     """The answers in the text of the result of a call that asked these questions."""
     if not asked:
         return []
     text = result[:_LONGEST]
     found = [*_by_name(text, asked)] or [*_quoted(text, asked)]
-    return found or ([Answered(asked[0].question, text.strip())] if text.strip() else [])
+    return found or ([QuestionReply(asked[0].question, text.strip())] if text.strip() else [])
 
 
-def _by_name(text: str, asked: Sequence[Asked]) -> Iterator[Answered]:
+def _by_name(text: str, asked: Sequence[Question]) -> Iterator[QuestionReply]:
     """The answers in an object of JSON, as Codex and Gemini CLI write them."""
     given = _object_in(text).get("answers")
     if not isinstance(given, Mapping):
@@ -264,10 +264,10 @@ def _by_name(text: str, asked: Sequence[Asked]) -> Iterator[Answered]:
             answer = answer.get("answers")
         said = answer if isinstance(answer, list) else [answer]
         if told := ", ".join(one for one in said if isinstance(one, str) and one):
-            yield Answered(question, told)
+            yield QuestionReply(question, told)
 
 
-def _quoted(text: str, asked: Sequence[Asked]) -> Iterator[Answered]:
+def _quoted(text: str, asked: Sequence[Question]) -> Iterator[QuestionReply]:
     """The answers in a sentence such as `"question"="answer", …`, as Claude Code writes them."""
     starts = [(text.find(f'"{question}"="'), question) for question, _ in asked]
     for at, question in starts:
@@ -278,7 +278,7 @@ def _quoted(text: str, asked: Sequence[Asked]) -> Iterator[Answered]:
         end = text.rfind('"', start, min(later) - 1) if later else text.rfind(_AFTER, start)
         end = end if end >= 0 else text.rfind('"', start)
         if answer := text[start : end if end >= 0 else len(text)].strip():
-            yield Answered(question, answer)
+            yield QuestionReply(question, answer)
 
 
 def _object_in(text: str) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, NoReturn
 
-from sessiontree.core.message import MOST_BLOCKS
+from sessiontree.core.message import MAX_BLOCKS
 from sessiontree.errors import TooMuchError
 
 
@@ -82,7 +82,7 @@ REPEATED_BYTES: Final = Limit(
     for_each_byte=100,
 )
 CONVERTED_BLOCKS: Final = Limit(
-    MOST_BLOCKS,
+    MAX_BLOCKS,
     "{title} has more than {most:,} content blocks and calls" + _FORK,
     bytes_for_each=100,
 )

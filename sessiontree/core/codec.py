@@ -44,7 +44,7 @@ from msgspec.structs import force_setattr
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import HEADER, MAIN, Block, Entry, decode_leniently, stored, with_fetch
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import MOST_BLOCKS, count_of_blocks
+from sessiontree.core.message import MAX_BLOCKS, count_of_blocks
 from sessiontree.core.spill import Fetch
 from sessiontree.errors import EntryError, TooMuchError
 
@@ -113,7 +113,7 @@ def encode_new(
     if len(line) > BYTES_OF_MANY_BLOCKS and (count := blocks_beyond(fields.get("message"))):
         raise EntryError(
             f"the message has {count:,} content blocks and calls; a message may have "
-            f"{MOST_BLOCKS:,}: append it as several"
+            f"{MAX_BLOCKS:,}: append it as several"
         )
     return line
 
@@ -199,8 +199,8 @@ class Decode(Protocol):
         """
 
 
-BYTES_OF_MANY_BLOCKS: Final = 2 * MOST_BLOCKS
-"""Bytes of a line that may have more blocks than `MOST_BLOCKS`."""
+BYTES_OF_MANY_BLOCKS: Final = 2 * MAX_BLOCKS
+"""Bytes of a line that may have more blocks than `MAX_BLOCKS`."""
 
 
 def blocks_beyond(message: Any) -> int:
@@ -209,7 +209,7 @@ def blocks_beyond(message: Any) -> int:
     Such a message would take a hundred times the memory of its line.
     """
     count = count_of_blocks(message) if isinstance(message, dict) else 0
-    return count if count > MOST_BLOCKS else 0
+    return count if count > MAX_BLOCKS else 0
 
 
 def decoder(report: Report, fetch: Fetch | None = None, header_at: int | None = None) -> Decode:
@@ -249,7 +249,7 @@ def decoder(report: Report, fetch: Fetch | None = None, header_at: int | None = 
         elif len(line) > BYTES_OF_MANY_BLOCKS and (count := blocks_beyond(entry.message_value)):
             raise TooMuchError(
                 f"the message of entry {entry.uuid}, at byte {offset:,} of the file, has {count:,} "
-                f"content blocks and calls; at most {MOST_BLOCKS:,} are read. Remove the line from "
+                f"content blocks and calls; at most {MAX_BLOCKS:,} are read. Remove the line from "
                 "a copy, and open the copy"
             )
         return entry

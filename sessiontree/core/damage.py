@@ -71,14 +71,14 @@ def damage_row(damage: Damage) -> dict[str, str | int]:
     return {**msgspec.to_builtins(damage), "next": NEXT_STEP[damage.kind]}
 
 
-MOST_FINDINGS: Final = 10_000
+MAX_FINDINGS: Final = 10_000
 """The findings of a kind that are kept one by one."""
 
 
 class Findings:
     """Damage by place and kind, each once.
 
-    Beyond `MOST_FINDINGS` of a kind, only the first of the others is kept, with their number: a
+    Beyond `MAX_FINDINGS` of a kind, only the first of the others is kept, with their number: a
     file of a few megabytes may have millions of damaged lines.
     """
 
@@ -98,7 +98,7 @@ class Findings:
                 self._causes[offset, kind] = cause
             return
         self._counts[kind] = count = self._counts.get(kind, 0) + 1
-        if count <= MOST_FINDINGS:
+        if count <= MAX_FINDINGS:
             self._causes[offset, kind] = cause
             return
         offsets, first, of_first = self._others.get(kind, (array("q"), offset, cause))
@@ -132,9 +132,9 @@ def ignore(kind: str, offset: int, cause: str) -> None:
 UNKNOWN_TYPE: Final = "unknown type"
 """The kind by which a format reports such a line; the cause is then the type's name."""
 
-_MOST_TYPES: Final = 1_000
+_MAX_TYPES: Final = 1_000
 _OTHERS: Final = "(other types)"
-_MOST_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -157,8 +157,8 @@ def in_short(notes: Sequence[Note]) -> str:
         return ""
     count = sum(note.count for note in notes)
     of_type = f"{count:,} {'line' if count == 1 else 'lines'} of unknown type"
-    listed = ", ".join(f"{note.type} {note.count:,}" for note in notes[:_MOST_NAMED])
-    more = f" and {len(notes) - _MOST_NAMED:,} more" if len(notes) > _MOST_NAMED else ""
+    listed = ", ".join(f"{note.type} {note.count:,}" for note in notes[:_MAX_NAMED])
+    more = f" and {len(notes) - _MAX_NAMED:,} more" if len(notes) > _MAX_NAMED else ""
     return f"{of_type}{'' if len(notes) == 1 else 's'}: {listed}{more}"
 
 
@@ -184,7 +184,7 @@ class Notes:
 
     def _name(self, type: str) -> str:
         name = type[:60]
-        return name if name in self._first or len(self._first) < _MOST_TYPES else _OTHERS
+        return name if name in self._first or len(self._first) < _MAX_TYPES else _OTHERS
 
     def found(self) -> list[Note]:
         """The notes in the order in which their types were met."""

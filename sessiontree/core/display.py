@@ -53,7 +53,7 @@ def is_masking() -> bool:
     return _mask.get() is not None
 
 
-def before_cut(text: str, start: int, end: int) -> str:
+def mask_then_cut(text: str, start: int, end: int) -> str:
     """A text of which a part is to be cut out: as it is, or what surrounds the part, masked."""
     mask = _mask.get()
     if mask is None:
@@ -68,7 +68,7 @@ LF_SHOWN: Final = "↵"
 def one_line(text: str, width: int = WIDTH) -> str:
     """Text on one line: line breaks as ↵, control characters removed, cut at `width`."""
     if len(text) > width:
-        text = before_cut(text, 0, 2 * width)
+        text = mask_then_cut(text, 0, 2 * width)
     elif text.isprintable():  # as most short ones are
         return text.strip()
     line = _on_one_line(text[: 2 * width])

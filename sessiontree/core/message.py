@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from sessiontree.core.display import before_cut
+from sessiontree.core.display import mask_then_cut
 from sessiontree.errors import EntryError
 
 Message = Mapping[str, Any]
@@ -157,7 +157,7 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
             yield {"type": "text", "text": block}
 
 
-MOST_BLOCKS: Final = 200_000
+MAX_BLOCKS: Final = 200_000
 """The content blocks and calls of a message."""
 
 
@@ -447,7 +447,7 @@ def _arguments_text(arguments: Any) -> str:
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json_text(value)
-    return text if len(text) <= 60 else before_cut(text, 0, 60)[:59] + "…"
+    return text if len(text) <= 60 else mask_then_cut(text, 0, 60)[:59] + "…"
 
 
 def json_text(value: Any) -> str:

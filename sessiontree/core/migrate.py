@@ -4,7 +4,7 @@ Version 1 is linear: no uuids, the order of the lines is the conversation, and `
 and `backToIndex` count the lines that parse, the header as 0. The step to version 2 gives each
 entry a uuid and a parent, and turns the indices into uuids. MIGRATION.md describes the format.
 
-`Adoption` does the same for lines that an older, linear program appended to a session that is a
+`UuidAssigner` does the same for lines that an older, linear program appended to a session that is a
 tree. That program means its line to follow the one before it. An index to an entry off the path
 means the first entry after it that is on the path.
 
@@ -256,7 +256,7 @@ _STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (iter,
 """The step from version n to n + 1 at index n. There was no version 0."""
 
 
-class Adoption:
+class UuidAssigner:
     """Takes the lines of a file in order, and gives a uuid to those without one."""
 
     def __init__(self) -> None:

@@ -186,7 +186,7 @@ def _after_gap(text: str, at: int) -> int:
     return gap.end() if gap else at
 
 
-class HeaderStandIn(NamedTuple):
+class SubstituteHeader(NamedTuple):
     """What to read in place of the start of a file."""
 
     header: bytes  # the header's line, without LF
@@ -206,7 +206,7 @@ def may_lack_header(start: bytes) -> bool:
     return not ended or not line.strip(_NOTHING) or _may_be_damaged(line)
 
 
-def stand_in(window: bytes, file: str, *, is_whole: bool) -> HeaderStandIn | None:
+def stand_in(window: bytes, file: str, *, is_whole: bool) -> SubstituteHeader | None:
     """The replacement for the lost header of a file; None where the file is not a session.
 
     The window is the first `LOOK` bytes of the file. The name in the path may give an id.
@@ -248,7 +248,7 @@ def _may_be_damaged(line: bytes) -> bool:
     return is_version_1(keys) or decode(line, 0, ignore) is None
 
 
-def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
+def _before(rows: list[_Row], file: str) -> SubstituteHeader | None:
     lines = [row.line for row in rows]
     if not any(map(_is_own, lines)):
         return None
@@ -257,22 +257,22 @@ def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
     number, offset, _ = rows[0]
     cause = f"the header before this line is lost: {lost}"
     repair = f"put a header before the first entry; {lost}"
-    return HeaderStandIn(header, [header], number, offset, offset, cause, repair)
+    return SubstituteHeader(header, [header], number, offset, offset, cause, repair)
 
 
-def _behind(rows: list[_Row]) -> HeaderStandIn | None:
+def _behind(rows: list[_Row]) -> SubstituteHeader | None:
     number, offset, _ = rows[0]
     for row in rows[1:]:
         if _is_header(row.line):
             cause = f"this is not an entry, and it is before the header, line {row.number}"
             repair = f"removed {row.offset - offset} bytes before the header"
-            return HeaderStandIn(row.line, [], number, offset, row.offset, cause, repair)
+            return SubstituteHeader(row.line, [], number, offset, row.offset, cause, repair)
         if decode(row.line, 0, ignore) is not None:
             break
     return None
 
 
-def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
+def _in_place_of(rows: list[_Row], file: str, end: int) -> SubstituteHeader | None:
     number, offset, damaged = rows[0]
     pieces = [piece for piece in take_apart(damaged).pieces if _is_own(piece)]
     later = [row.line for row in rows[1:]]
@@ -287,7 +287,7 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
     before = [header, *(piece for piece in pieces if piece != header)]
     rest = min(offset + len(damaged) + 1, end)
     repair = f"replaced the damaged line with a header; {lost}"
-    return HeaderStandIn(header, before, number, offset, rest, cause, repair)
+    return SubstituteHeader(header, before, number, offset, rest, cause, repair)
 
 
 def _is_sound(line: bytes) -> bool:

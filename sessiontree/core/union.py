@@ -46,7 +46,7 @@ _Fact = tuple[str, str]
 """What has a latest value: the name, a key of the metadata, or the label of an entry."""
 
 
-class Copy(NamedTuple):
+class CopySide(NamedTuple):
     """One copy of a session."""
 
     tree: TreeIndex  # its index
@@ -57,7 +57,7 @@ class Copy(NamedTuple):
 class UnionPoint(NamedTuple):
     """An entry of one of the two copies, by its row."""
 
-    copy: Copy
+    copy: CopySide
     row: int
 
     @property
@@ -71,11 +71,11 @@ class UnionPoint(NamedTuple):
         return found
 
 
-class United(NamedTuple):
+class MergePlan(NamedTuple):
     """A copy with what it lacks."""
 
-    copy: Copy
-    other: Copy  # the other copy
+    copy: CopySide
+    other: CopySide  # the other copy
     added: list[int]  # the rows of the other copy that are added, in their order
     first: int  # the first row that may differ between the copies
 
@@ -114,7 +114,7 @@ def parents_first(tree: TreeIndex, rows: list[int]) -> list[int]:
     return found
 
 
-def settled(one: United, other: United) -> list[bytes]:
+def settled(one: MergePlan, other: MergePlan) -> list[bytes]:
     """The lines that both copies get at their ends, with LF; none where both agree."""
     found: list[bytes] = []
     ancestry = _Ancestry()

@@ -129,7 +129,7 @@ def counts_instead(usage: Usage, known: Usage) -> bool:
     return usage.tokens >= known.tokens
 
 
-class Advice(NamedTuple):
+class AdvisorUsage(NamedTuple):
     """What another model used that the model of an answer asked while it wrote."""
 
     name: str  # names it among the answers of the session; empty where the answer has no id
@@ -137,7 +137,7 @@ class Advice(NamedTuple):
     reported: Mapping[str, Any]  # its usage, as reported
 
 
-def advice_in(reported: Any, answer: Any) -> Iterator[Advice]:
+def advice_in(reported: Any, answer: Any) -> Iterator[AdvisorUsage]:
     """What other models used for an answer with this id: the advisor of Claude Code.
 
     The numbers of the answer itself do not include it.
@@ -147,7 +147,7 @@ def advice_in(reported: Any, answer: Any) -> Iterator[Advice]:
         if isinstance(each, Mapping) and each.get("type") == _ADVICE:
             name = f"{answer} {_ADVICE} {number}" if isinstance(answer, str) and answer else ""
             model = each.get("model")
-            yield Advice(name, model if isinstance(model, str) else "", each)
+            yield AdvisorUsage(name, model if isinstance(model, str) else "", each)
 
 
 def _count(reported: Mapping[str, Any], *names: str) -> int:

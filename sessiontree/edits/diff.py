@@ -34,7 +34,7 @@ Run = tuple[int, int, int]
 """Lines that are the same: where they begin in each text, and how many they are."""
 
 
-_MOST_LOOKS: Final = 6
+_MAX_LOOKS: Final = 6
 """How often all lines are looked at, to find anchors; texts that need more were made to cost time.
 
 Two texts that have nothing to do with each other need three.
@@ -61,7 +61,7 @@ def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
         return []
     found: list[Run] = []
     waiting = [(0, len(before), 0, len(after))]
-    looks = _MOST_LOOKS * (len(before) + len(after))
+    looks = _MAX_LOOKS * (len(before) + len(after))
     while waiting:
         low, high, start, end = waiting.pop()
         if same := _common(before, low, high, after, start, end):

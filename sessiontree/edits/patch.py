@@ -27,7 +27,7 @@ _HEADING: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE: Final = "*** Move to: "
 _RANGE: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _NUMBERED: Final = re.compile(r"([ +-]) *(\d{1,9}) ?(.*)")
-MOST_FILES: Final = 1000
+MAX_FILES: Final = 1000
 """The files of one patch that are read."""
 
 
@@ -68,7 +68,7 @@ def parse_patch(text: str) -> list[FilePatch]:
             if heading is not None:
                 found.append(_file_patch(heading, body))
             heading, body = is_heading, []
-            if is_end or len(found) == MOST_FILES:
+            if is_end or len(found) == MAX_FILES:
                 break
         else:
             body.append(line)

@@ -78,7 +78,7 @@ _LEAST: Final = 8
 _REMINDER: Final = "<system-reminder>"
 
 
-class Swap(msgspec.Struct, frozen=True, array_like=True):
+class Replacement(msgspec.Struct, frozen=True, array_like=True):
     """A text that takes the place of another; `every` time that stands there, or once."""
 
     old: str
@@ -94,7 +94,7 @@ class Edit(msgspec.Struct, frozen=True):
     # `hunks`; `move` has `to`, and hunks where it changes the file too; `change` is one that is not
     # told
     kind: Kind
-    swaps: tuple[Swap, ...] = ()  # texts that take the place of others, in order
+    swaps: tuple[Replacement, ...] = ()  # texts that take the place of others, in order
     hunks: tuple[Hunk, ...] = ()  # lines that take the place of others, in order
     content: str | None = None  # the content after the change, where it is told
     before: str | None = None  # the content before the change, where it is told
@@ -301,7 +301,7 @@ _PAIRS: Final = (
 )
 
 
-def _swaps(arguments: Mapping[str, Any]) -> Iterator[Swap]:
+def _swaps(arguments: Mapping[str, Any]) -> Iterator[Replacement]:
     edits = arguments.get("edits")
     if isinstance(edits, str):
         edits = _decoded(edits)
@@ -316,7 +316,7 @@ def _swaps(arguments: Mapping[str, Any]) -> Iterator[Swap]:
                 )
                 expected = each.get("expected_replacements")
                 is_many = isinstance(expected, int) and expected > 1
-                yield Swap(before, after, bool(many) or is_many)
+                yield Replacement(before, after, bool(many) or is_many)
                 break
 
 
@@ -488,7 +488,7 @@ def undone(edit: Edit) -> Edit | None:
     if edit.swaps:
         if any(len(swap.new) < _LEAST for swap in edit.swaps):
             return None
-        swaps = tuple(Swap(swap.new, swap.old) for swap in reversed(edit.swaps))
+        swaps = tuple(Replacement(swap.new, swap.old) for swap in reversed(edit.swaps))
         return Edit(edit.path, "edit", swaps=swaps)
     if any(sum(map(len, hunk.after)) < _LEAST for hunk in edit.hunks):
         return None
@@ -507,7 +507,7 @@ def _inserted(text: str, line: int, content: str, steps: Budget) -> str | None:
     return "\n".join([*lines[:line], *content.removesuffix("\n").split("\n"), *lines[line:]])
 
 
-def _swapped(text: str, swaps: Sequence[Swap], steps: Budget) -> str | None:
+def _swapped(text: str, swaps: Sequence[Replacement], steps: Budget) -> str | None:
     for swap in swaps:
         made = _every(text, swap, steps) if swap.every else _only(text, swap, steps)
         if made is None:
@@ -516,7 +516,7 @@ def _swapped(text: str, swaps: Sequence[Swap], steps: Budget) -> str | None:
     return text
 
 
-def _only(text: str, swap: Swap, steps: Budget) -> str | None:
+def _only(text: str, swap: Replacement, steps: Budget) -> str | None:
     """A text with another one in the place of the only one; None if there is none or more."""
     size = len(swap.old)
     at = find(text, swap.old, 0, steps)
@@ -525,7 +525,7 @@ def _only(text: str, swap: Swap, steps: Budget) -> str | None:
     return text[:at] + swap.new + text[at + size :]
 
 
-def _every(text: str, swap: Swap, steps: Budget) -> str | None:
+def _every(text: str, swap: Replacement, steps: Budget) -> str | None:
     if find(text, swap.old, 0, steps) < 0:
         return None
     count = text.count(swap.old)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.context.compaction import Slice, TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
-from sessiontree.context.fold import Contribution, Fold, Segment
-from sessiontree.context.settings import InForce
+from sessiontree.context.fold import ContextBuilder, Contribution, Segment
+from sessiontree.context.settings import EffectiveSettings
 from sessiontree.core.blocks import EntryContents, Resolution, Resolve, ShownHandle
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import Message
@@ -289,7 +289,9 @@ class Cursor:
             else:
                 path = self.read_path(leaf, keep=_KEPT)
                 resolver = self.resolve if resolve else None
-                fold = Fold(path, self.segment, resolver, verbatim=verbatim, strict=strict)
+                fold = ContextBuilder(
+                    path, self.segment, resolver, verbatim=verbatim, strict=strict
+                )
             messages, entries, warnings = fold.joined()
         settings = self._settings(path, dict(fold.settings), fold.contents(warnings))
         return Context(leaf, messages, entries, warnings, settings, count, is_paired=not verbatim)
@@ -311,13 +313,15 @@ class Cursor:
     def messages_at(self, leaf: Entry, resolve: Resolve) -> list[Message]:
         """Return the messages of the context at an entry, with another resolver of handles."""
         self.reader.ready()
-        messages, _, _ = Fold(self.read_path(leaf, keep=_KEPT), self.segment, resolve).joined()
+        messages, _, _ = ContextBuilder(
+            self.read_path(leaf, keep=_KEPT), self.segment, resolve
+        ).joined()
         return messages
 
     def pieces(self) -> list[Slice]:
         """Return what each entry contributes to the context at the leaf, to choose a cut."""
         path = self.context_path()
-        return Fold(path, self.segment, self.resolve).pieces(path)
+        return ContextBuilder(path, self.segment, self.resolve).pieces(path)
 
     @synchronized
     def context_path(self) -> Path:
@@ -339,7 +343,7 @@ class Cursor:
         """Return a function that gives a setting; it reads above `path` only if it must."""
         above: Iterator[Entry] = iter(()) if path.whole else self.reader.up(path.top)
         header = contents.whole(self.reader.header).body
-        in_force = InForce(settings, above, header, contents)
+        in_force = EffectiveSettings(settings, above, header, contents)
 
         def setting(key: str) -> Any:
             with self.alone():
@@ -409,7 +413,7 @@ class Path:
         self.whole = top.type == HEADER or compaction is None or top.uuid != until
         highest = chain.from_iterable(part.entries for part in self._parts)
         self.cut_above = self.whole and is_cut_above(list(islice(highest, 2)), header)
-        self._fold: Fold | None = None
+        self._fold: ContextBuilder | None = None
         self._folded = 0  # how many of those added are in it
         self._resolved: dict[str, ShownHandle] = {}
         self._by_uuid: dict[str, Entry] | None = None
@@ -459,7 +463,7 @@ class Path:
         self.whole = True
         self._fold = None  # the settings above now count too
 
-    def fold(self, segment: Segment, resolve: Resolve) -> Fold:
+    def fold(self, segment: Segment, resolve: Resolve) -> ContextBuilder:
         """Return the fold of all entries; extend the earlier one if possible."""
         if self._fold is not None and not self._fold.complete:
             self._fold = None  # missing content may be there now
@@ -468,7 +472,7 @@ class Path:
                 self._fold = None
         if self._fold is None:
             parts = [*self._parts, Contribution(self._added)] if self._parts else []
-            self._fold = Fold(self, segment, self._once(resolve), parts)
+            self._fold = ContextBuilder(self, segment, self._once(resolve), parts)
         self._folded = len(self._added)
         return self._fold
 
@@ -516,7 +520,7 @@ def _read(leaf: Entry, walk: Walk, keep: int) -> tuple[list[Contribution], Entry
 
     Where there is none, entries above the lowest `keep` are let go if their messages are enough.
     """
-    parts = _Parts()
+    parts = _PathParts()
     compaction: Entry | None = None
     until: Any = None
     for entries in chain(([leaf],), walk.parts_up(leaf)):
@@ -538,7 +542,7 @@ def _read(leaf: Entry, walk: Walk, keep: int) -> tuple[list[Contribution], Entry
     return parts.all(), compaction
 
 
-class _Parts:
+class _PathParts:
     """The parts of a path, the lowest added first; small ones are joined."""
 
     def __init__(self) -> None:

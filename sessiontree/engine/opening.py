@@ -58,7 +58,7 @@ from sessiontree.storage.log import BytesLog, Log, Moved, planned_again
 if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
     from sessiontree.core.damage import Note
-    from sessiontree.core.salvage import HeaderStandIn
+    from sessiontree.core.salvage import SubstituteHeader
 
 
 Kind = Literal["current", "version 1", "lost header", "foreign"]
@@ -101,7 +101,7 @@ class FileStart(NamedTuple):
     head: bytes
     read: Read
     agent: Agent | None = None
-    stand_in: HeaderStandIn | None = None
+    stand_in: SubstituteHeader | None = None
     header_line: HeaderLine | None = None
 
     @property
@@ -258,7 +258,7 @@ class SessionFile(Protocol):
         ...
 
 
-class Current:
+class NativeFile:
     """A session file of the current version: the log is the file. See `SessionFile`."""
 
     is_current = True
@@ -301,7 +301,7 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
     """
     start = sniff_file(log)
     if start.kind == "current":
-        return Current(log, start.header_line)
+        return NativeFile(log, start.header_line)
     if start.stand_in is not None:
         lost = Headless(log, start.stand_in)
         if log.readonly:
@@ -328,9 +328,9 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
             log.name,
         )
     if migrate == "later":
-        return Current(Unmigrated.of(log, KEPT_AS))
+        return NativeFile(Unmigrated.of(log, KEPT_AS))
     migrate_file(log, KEPT_AS)
-    return Current(log)
+    return NativeFile(log)
 
 
 def reopened(file: SessionFile) -> SessionFile:
@@ -357,13 +357,13 @@ class Headless:
     header_line: HeaderLine | None = None
     notes = ()
 
-    def __init__(self, original: Log, stand_in: HeaderStandIn) -> None:
+    def __init__(self, original: Log, stand_in: SubstituteHeader) -> None:
         self.original = original
         self.stand_in = stand_in  # what replaces its header
         self.size = original.size()
         self._prefix = b"".join(line + b"\n" for line in stand_in.lines)
         self._lines_before = count_newlines(original.read, 0, stand_in.rest)
-        self.log: Log = _Spliced(original, self._prefix, stand_in.rest, self.size)
+        self.log: Log = _PatchedFile(original, self._prefix, stand_in.rest, self.size)
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
         found = [*self._damage_before(), self._loss]
@@ -422,7 +422,7 @@ class Headless:
         )
 
 
-class _Spliced(BytesLog):
+class _PatchedFile(BytesLog):
     """An open file up to a size, with other bytes for those before an offset."""
 
     def __init__(self, original: Log, prefix: bytes, rest: int, end: int) -> None:

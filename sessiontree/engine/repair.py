@@ -28,7 +28,7 @@ from sessiontree.core.codec import decode, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.handle import MARK, Blob, blobs_needed
-from sessiontree.core.migrate import Adoption
+from sessiontree.core.migrate import UuidAssigner
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
@@ -51,7 +51,7 @@ FindUnsound = Callable[[Sequence[Share]], Iterator[Sequence[int]]]
 """Gives the result of `unsound_in` for each share, in order."""
 
 
-class Mending(msgspec.Struct, frozen=True):
+class RepairedLine(msgspec.Struct, frozen=True):
     """One line that was repaired."""
 
     line: Annotated[int, Meta(description="The number of the line, from 1.")]
@@ -68,7 +68,7 @@ class RepairResult(msgspec.Struct, frozen=True):
         remaining: the damage that remains; after a dry run, all damage.
     """
 
-    mended: list[Mending]
+    mended: list[RepairedLine]
     evidence: str | None
     remaining: list[Damage]
 
@@ -182,7 +182,7 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
         )
     lost = None if start.stand_in is None else Headless(log, start.stand_in)
     view = LogTree(log if lost is None else lost.log)
-    mended: list[Mending] = []
+    mended: list[RepairedLine] = []
     for _ in _repaired_lines(view, mended):
         pass
     if lost is not None:
@@ -206,26 +206,26 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
         successor.release()
 
 
-def _header_repairs(lost: Headless) -> Iterator[Mending]:
+def _header_repairs(lost: Headless) -> Iterator[RepairedLine]:
     header = lost.stand_in
     if header.offset:
-        yield Mending(1, 0, f"removed {header.offset} bytes without content")
-    yield Mending(header.number, header.offset, header.repair)
+        yield RepairedLine(1, 0, f"removed {header.offset} bytes without content")
+    yield RepairedLine(header.number, header.offset, header.repair)
 
 
-def _in_original(lost: Headless, mending: Mending) -> Mending:
-    return Mending(*lost.place(mending.line, mending.offset), mending.what)
+def _in_original(lost: Headless, mending: RepairedLine) -> RepairedLine:
+    return RepairedLine(*lost.place(mending.line, mending.offset), mending.what)
 
 
-def _repaired_lines(view: LogTree, mended: list[Mending]) -> Iterator[bytes]:
+def _repaired_lines(view: LogTree, mended: list[RepairedLine]) -> Iterator[bytes]:
     """Yield the lines of the repaired file, and add what was done to `mended`."""
-    adoption = Adoption()
+    adoption = UuidAssigner()
     number = 1
     for offset, line, count in view.line_runs():
         more = f", and the same in the {count - 1:,} lines after it" if count > 1 else ""
 
         def note(what: str, number: int = number, offset: int = offset, more: str = more) -> None:
-            mended.append(Mending(number, offset, what + more))
+            mended.append(RepairedLine(number, offset, what + more))
 
         pieces = _pieces(line, note)
         if pieces and offset == view.complete:

@@ -31,12 +31,12 @@ from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
 _GIVING: Final = (*NAMING, "lane")
 """Strings of which one is in each line that gives a name."""
 
-_MOST_SEARCHES: Final = 3
+_MAX_SEARCHES: Final = 3
 """Searches of the whole log for uuids, which together cost as much as the index."""
 
-_MOST_HITS: Final = 2000
-_MOST_NEEDLES: Final = 8
-_MOST_LINES: Final = 10_000
+_MAX_HITS: Final = 2000
+_MAX_NEEDLES: Final = 8
+_MAX_LINES: Final = 10_000
 _FEW_ESCAPES: Final = 256  # single searches cost less than the regular expression
 
 _PLAIN: Final = re.compile(r"""[ !#-\[\]-~]+""")
@@ -79,7 +79,7 @@ class LogScan:
         """Look also for some strings in the first search, since questions about them follow."""
         if not self._end:
             found = (text for text in texts if _PLAIN.fullmatch(text) and "/" not in text)
-            self._expected.update(islice(found, _MOST_NEEDLES - len(self._expected)))
+            self._expected.update(islice(found, _MAX_NEEDLES - len(self._expected)))
 
     def names(self) -> Names:
         """All names."""
@@ -145,7 +145,7 @@ class LogScan:
         start = max(self._absent.get(uuid, 0), self._free.get(uuid, 0))
         if not start:
             self._searches += 1
-            if self._searches > _MOST_SEARCHES:
+            if self._searches > _MAX_SEARCHES:
                 raise _OnlyIndexError
         if any(entry.uuid == uuid for entry in self._entries_holding([uuid], start)):
             return True
@@ -154,7 +154,7 @@ class LogScan:
 
     def places_of(self, uuids: set[str]) -> dict[str, int]:
         """The offset of the entry that each of these uuids means."""
-        if len(uuids) <= _MOST_NEEDLES and not self._view.has_tree:
+        if len(uuids) <= _MAX_NEEDLES and not self._view.has_tree:
             try:
                 return self._searched_places(uuids)
             except _OnlyIndexError:
@@ -231,7 +231,7 @@ class LogScan:
         if entry is None or entry.type not in ANNOTATIONS:
             return entry
         backwards, end = Backwards(self._read), entry.offset - 1
-        for _ in range(_MOST_LINES):
+        for _ in range(_MAX_LINES):
             if end <= 0:
                 break
             offset, line = backwards.line_before(end)
@@ -298,7 +298,7 @@ class LogScan:
             line = rest_of_line(self._read, begin)[: stop - begin]
             end = begin + len(line)
             hits += 1
-            if hits > _MOST_HITS:
+            if hits > _MAX_HITS:
                 raise _OnlyIndexError
             yield line, begin
 

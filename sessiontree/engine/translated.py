@@ -22,7 +22,7 @@ from sessiontree.agents.agent import Agent
 from sessiontree.agents.base import AgentFacts, AgentSource, LinePlace, whole_value
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import lines_in
-from sessiontree.core.damage import MOST_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
+from sessiontree.core.damage import MAX_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
@@ -92,7 +92,7 @@ class TranslatedFile:
             self._notes.add(Note(file, place.number, place.offset, cause))
             return
         self._counts[kind] += 1
-        if self._counts[kind] <= MOST_FINDINGS:
+        if self._counts[kind] <= MAX_FINDINGS:
             self._damage.append(Damage(file, place.number, place.offset, kind, cause))
         elif kind not in self._first_of_others:
             first = Damage(file, place.number, place.offset, kind, cause)
@@ -119,9 +119,9 @@ class TranslatedFile:
         return sorted(found, key=lambda each: (each.file, each.offset))
 
     def _others(self) -> Iterator[Damage]:
-        """For each kind of damage with more than `MOST_FINDINGS` findings one for the others."""
+        """For each kind of damage with more than `MAX_FINDINGS` findings one for the others."""
         for kind, first in self._first_of_others.items():
-            more = more_like_it(self._counts[kind] - MOST_FINDINGS)
+            more = more_like_it(self._counts[kind] - MAX_FINDINGS)
             yield replace(first, cause=first.cause + more)
 
     def original_line(self, entry: Entry) -> bytes:

@@ -290,7 +290,7 @@ def _only_named(entry: Entry, pointer: _Pointer | None) -> ShownHandle | None:
     return ShownHandle({"role": role_of_entry(entry) or "user", "content": content}, lack)
 
 
-MOST_ENTRIES: Final = 200_000
+MAX_ENTRIES: Final = 200_000
 LARGEST: Final = 64 * 1024 * 1024
 """The most entries, and the most bytes of them and of their messages, of all paths together."""
 
@@ -355,10 +355,10 @@ class _Spent:
             TargetRefusedError: the paths take too much.
         """
         entries, size = self._entries + entries, self._bytes + size
-        if entries > MOST_ENTRIES or size > LARGEST:
+        if entries > MAX_ENTRIES or size > LARGEST:
             raise TargetRefusedError(
                 f"{handle} is not resolved: it has, with the other paths that are resolved with "
-                f"it, more than {MOST_ENTRIES:,} entries or {LARGEST:,} bytes; point to an entry, "
+                f"it, more than {MAX_ENTRIES:,} entries or {LARGEST:,} bytes; point to an entry, "
                 "or to a path with a compaction",
                 str(handle),
             )
@@ -390,7 +390,7 @@ def _content_beside(entry: Entry) -> int:
 
 _T = TypeVar("_T")
 
-MOST_OPEN: Final = 64  # other sessions
+MAX_OPEN: Final = 64  # other sessions
 
 
 MayRead = Callable[[str], bool]
@@ -779,7 +779,7 @@ def _opened(file: str, scope: ResolverScope) -> HandleSession:
     opened: dict[str, HandleSession] = scope.found.setdefault(_opened, {})
     session = opened.pop(file, None) or scope.opened.enter_context(scope.session.beside(file))
     opened[file] = session  # the one used last is the last
-    if len(opened) > MOST_OPEN:
+    if len(opened) > MAX_OPEN:
         idle = (one for one in opened if one != file and not scope.is_in(opened[one].id))
         if (least_used := next(idle, None)) is not None:
             opened.pop(least_used).__exit__(None, None, None)

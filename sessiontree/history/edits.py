@@ -52,7 +52,7 @@ _NEEDED: Final = (b"model_change", b"spilled", b"file-history-snapshot")
 """What an entry has that matters for other entries, or whose content is elsewhere."""
 
 
-_MOST_SEARCHED: Final = 100
+_MAX_SEARCHED: Final = 100
 """The calls without a result whose ids are searched for; for more, each line is decoded."""
 
 
@@ -110,7 +110,7 @@ def _entries_about(cursor: Cursor, names: Collection[str]) -> Iterator[Entry]:
                 calls = calls_of(message_of(entry, entry.as_stored) or {}) if entry else ()
                 ids = (call.id.encode("utf-8", "replace") for call in calls if call.id)
                 waiting |= dict.fromkeys(ids, start + at)
-        if len(waiting) > _MOST_SEARCHED:
+        if len(waiting) > _MAX_SEARCHED:
             for entry in _entries_in(view, start, block):
                 for answer in result_ids(message_of(entry, entry.as_stored) or {}):
                     waiting.pop(answer.encode("utf-8", "replace"), None)

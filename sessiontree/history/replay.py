@@ -37,7 +37,7 @@ from sessiontree.edits.tools import Edit, SeenLines, after, characters_of, undon
 
 Certainty = Literal["exact", "normalized", "hunk"]
 
-MOST_ASIDE: Final = 8
+MAX_ASIDE: Final = 8
 """The states of the file that were left and are still looked at."""
 
 _REFORMED: Final = 12
@@ -188,7 +188,7 @@ class Replay:
             return
         if state is not self._state and self._state is not None:
             self._aside.append(self._state)
-            del self._aside[:-MOST_ASIDE]
+            del self._aside[:-MAX_ASIDE]
         lines = self._lines(text)
         if state is not self._state and self._state is not None:
             self._note_gone(self._state, self._same(self._state, lines))
@@ -275,7 +275,7 @@ class Replay:
     def _leave(self, state: _FileState) -> None:
         if self._state is not None and self._state.lines != state.lines:
             self._aside.append(self._state)
-            del self._aside[:-MOST_ASIDE]
+            del self._aside[:-MAX_ASIDE]
         self._state = state
 
     def _note_gone(self, state: _FileState, same: Sequence[Run]) -> None:
@@ -589,7 +589,7 @@ def _parts_in(
         at += max(best, 1)
 
 
-_MOST_LINES: Final = 1_000_000
+_MAX_LINES: Final = 1_000_000
 """The number of a line above which a part of a file is not kept."""
 
 
@@ -712,13 +712,13 @@ class KnownContent(msgspec.Struct):
             return
         shown = [line.removesuffix("\r") for line in seen.text.split("\n")]
         low, high = seen.first - 1, seen.first - 1 + len(shown)
-        steps.take(LINE * min(high, _MOST_LINES))
+        steps.take(LINE * min(high, _MAX_LINES))
         if self.text is not None:
             steps.take(len(self.text) + LINE * self.text.count("\n"))
             if lines_of(self.text.replace("\r\n", "\n"))[low:high] == _trimmed(shown):
                 return
             self._forget()
-        if high > _MOST_LINES:
+        if high > _MAX_LINES:
             return
         if not self.is_there:
             self._replace(KnownContent())
@@ -736,7 +736,7 @@ class KnownContent(msgspec.Struct):
             del self.lines[high:]
 
     def _patch(self, hunks: Sequence[Hunk], steps: Budget) -> None:
-        if any((hunk.start or 0) > _MOST_LINES for hunk in hunks):
+        if any((hunk.start or 0) > _MAX_LINES for hunk in hunks):
             self._forget()
             return
         lines = [] if self.text is None else lines_of(self.text.replace("\r\n", "\n"))

@@ -201,7 +201,7 @@ class BackupFailure(msgspec.Struct, frozen=True):
         return where + "; ".join(filter(None, (self.cause, self.next)))
 
 
-class KeptAlone(msgspec.Struct, frozen=True):
+class OrphanedSession(msgspec.Struct, frozen=True):
     """A session of the store whose agent has no file of it, because it was deleted or moved."""
 
     id: str
@@ -232,7 +232,7 @@ class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
     new: list[ImportResult]
     grown: list[ImportResult]
     unchanged: int
-    kept_alone: list[KeptAlone]
+    kept_alone: list[OrphanedSession]
     trashed: int
     failed: list[BackupFailure]
     notes: list[str]
@@ -493,7 +493,7 @@ class _BackupPass:
                 return  # deleted this moment
         self._failed.append(_failure(file, problem_of(file, error)))
 
-    def _kept_alone(self, covered: Iterable[tuple[str, list[str]]]) -> Iterator[KeptAlone]:
+    def _kept_alone(self, covered: Iterable[tuple[str, list[str]]]) -> Iterator[OrphanedSession]:
         agents = {agent for agent, folders in covered if not self._is_missed(folders)}
         origins = [*map(self._cache.origin_of, self._sources)]
         with_source = {(origin.agent, origin.id) for origin in origins}
@@ -505,7 +505,7 @@ class _BackupPass:
             if origin.agent not in agents or _name_of_source(origin.source) in unread:
                 continue
             if (origin.agent, origin.id) not in with_source:
-                yield KeptAlone(origin.id, origin.agent, file, origin.source)
+                yield OrphanedSession(origin.id, origin.agent, file, origin.source)
 
     def _is_missed(self, folders: Iterable[str]) -> bool:
         """True if a place that was not looked at whole is one of some folders, or around one."""

@@ -42,7 +42,7 @@ from sessiontree.core.entry import decode_leniently
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.header import origin_of
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import MOST_BLOCKS
+from sessiontree.core.message import MAX_BLOCKS
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import spill
 from sessiontree.engine.logtree import LogTree
@@ -323,7 +323,7 @@ class SourceEntry(msgspec.Struct, gc=False):
         if count := blocks_beyond(decode_leniently(self.fields.get("message", b""))):
             raise TooMuchError(
                 f"line {self.place.number:,} (byte {self.place.offset:,}) has a message of "
-                f"{count:,} content blocks and calls; at most {MOST_BLOCKS:,} are read. Remove the "
+                f"{count:,} content blocks and calls; at most {MAX_BLOCKS:,} are read. Remove the "
                 "line from a copy, and import the copy"
             )
 

@@ -57,7 +57,7 @@ from sessiontree.storage.names import (
     path_in,
     session_files,
 )
-from sessiontree.storage.place import Ends, Place, StoredSession, is_address, without_secret
+from sessiontree.storage.place import HeadAndTail, Place, StoredSession, is_address, without_secret
 from sessiontree.storage.places import Location, located, shown
 from sessiontree.storage.rollouts import in_force
 
@@ -354,7 +354,7 @@ class Remote(Catalog):
     def facts(self, file: str) -> SessionInfo:
         return self._facts(file)
 
-    def _facts(self, file: str, ends: Ends | None = None) -> SessionInfo:
+    def _facts(self, file: str, ends: HeadAndTail | None = None) -> SessionInfo:
         return in_project(facts_of(file, ends=ends), self._place.name(file)[len(self._prefix) :])
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:

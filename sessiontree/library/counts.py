@@ -53,7 +53,7 @@ class _CachedCounts(msgspec.Struct, array_like=True, frozen=True):
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, _CachedCounts])
 
 
-class Counter:
+class CountCache:
     """Counts sessions, and keeps the counts in a file.
 
     Args:
@@ -101,8 +101,8 @@ class Counter:
 
 
 def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:
-    """The facts of sessions with their counts, as far as `Counter` counts them at once."""
-    counter = Counter(cache_folder(), report)
+    """The facts of sessions with their counts, as far as `CountCache` counts them at once."""
+    counter = CountCache(cache_folder(), report)
     found = [with_counts(*each) for each in counter.counted(sessions)]
     counter.save()
     return found

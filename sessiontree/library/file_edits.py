@@ -28,7 +28,7 @@ import msgspec
 
 from sessiontree.core.activity import as_typed
 from sessiontree.core.budget import EDIT_STEPS, Budget
-from sessiontree.core.display import before_cut
+from sessiontree.core.display import mask_then_cut
 from sessiontree.core.entry import Entry, is_of_subagent, seconds_of
 from sessiontree.core.message import Message, kind_of, role_of, text_of
 from sessiontree.engine.cursor import Cursor
@@ -45,18 +45,18 @@ from sessiontree.history.edits import FileEvent
 from sessiontree.library.git import Repository, Version, repository_of
 from sessiontree.library.listing import facts_of
 from sessiontree.library.search import LARGEST, processes_for
-from sessiontree.operations.workers import Crew, Each, nothing
+from sessiontree.operations.workers import Each, ProcessPool, nothing
 from sessiontree.session import Session
 from sessiontree.storage.names import Report, unreadable
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.views.messages import is_shown_as_prompt, typed_in
 from sessiontree.views.parts import parts
-from sessiontree.views.tree import agent_of, begins_subagent
+from sessiontree.views.tree import agent_of, starts_subagent_lane
 from sessiontree.views.turns import prompt_numbers
 from sessiontree.views.work import message_of
 
-MOST_NAMES: Final = 20
+MAX_NAMES: Final = 20
 """The names that a file had that are looked for."""
 
 SECOND: Final = 0.999
@@ -72,7 +72,7 @@ class Target(msgspec.Struct):
 
     @property
     def names(self) -> list[str]:
-        return list(dict.fromkeys(map(posixpath.basename, self.paths)))[:MOST_NAMES]
+        return list(dict.fromkeys(map(posixpath.basename, self.paths)))[:MAX_NAMES]
 
     def has(self, path: str) -> bool:
         return any(self._is(path, below) for below in self.paths)
@@ -91,7 +91,7 @@ class Target(msgspec.Struct):
         return os.path.realpath(root) in map(os.path.realpath, self.roots)
 
 
-class KnownFile(msgspec.Struct):
+class FileVersions(msgspec.Struct):
     """A file, as the disk and its repository know it."""
 
     path: str  # absolute
@@ -112,7 +112,7 @@ class KnownFile(msgspec.Struct):
         return self.repository.with_texts([*before[-1:], *self.versions[len(before) :]])
 
 
-def known_file(path: str) -> KnownFile:
+def known_file(path: str) -> FileVersions:
     """What is known of a file, which need not be there.
 
     Raises:
@@ -125,14 +125,14 @@ def known_file(path: str) -> KnownFile:
     repository = repository_of(path)
     if repository is None:
         folder, name = os.path.split(path)
-        return KnownFile(path, Target((folder,), [name]), None, [])
+        return FileVersions(path, Target((folder,), [name]), None, [])
     top = os.path.realpath(repository.top)
     real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     below = os.path.relpath(real, top)
     versions = repository.versions(below)
     paths = list(dict.fromkeys([below, *(version.path for version in reversed(versions))]))
     roots = tuple(dict.fromkeys([*repository.worktrees, top, _shown_top(path, below)]))
-    return KnownFile(path, Target(roots, [each for each in paths if each]), repository, versions)
+    return FileVersions(path, Target(roots, [each for each in paths if each]), repository, versions)
 
 
 def _shown_top(path: str, below: str) -> str:
@@ -203,7 +203,7 @@ class _Reasons:
         except RefError:  # the file was replaced meanwhile
             return Reason()
         found = self._from(entry)
-        said = before_cut(found.reasoning or "", 0, LONGEST)[:LONGEST]
+        said = mask_then_cut(found.reasoning or "", 0, LONGEST)[:LONGEST]
         return Reason(found.turn, found.prompt, said or None)
 
     def _from(self, entry: Entry) -> Reason:
@@ -230,12 +230,12 @@ class _Reasons:
         prompt = typed_in(entry) or text_of(message)
         number = self._numbers.get(entry.uuid)
         name = None if number is None else str(number)
-        return Reason(name, before_cut(as_typed(prompt), 0, LONGEST)[:LONGEST])
+        return Reason(name, mask_then_cut(as_typed(prompt), 0, LONGEST)[:LONGEST])
 
     @cached_property
     def _callers(self) -> dict[str | None, str]:
         """By the lane of each subagent the uuid of the entry with the call that started it."""
-        starts = filter(begins_subagent, self._cursor.reader.of_type("custom"))
+        starts = filter(starts_subagent_lane, self._cursor.reader.of_type("custom"))
         facts = ((start.lane, start.as_stored.get("data")) for start in starts)
         called = ((lane, data.get("calledBy")) for lane, data in facts if isinstance(data, dict))
         return {lane: caller for lane, caller in called if isinstance(caller, str)}
@@ -407,7 +407,7 @@ def _add_moves(target: Target, edits: Iterable[SessionEdit]) -> None:
         if event.to is None or event.ending != "done" or not target.has(event.to):
             continue
         below = _below(target, event.to, event.path)
-        if below is not None and below not in target.paths and len(target.paths) < MOST_NAMES:
+        if below is not None and below not in target.paths and len(target.paths) < MAX_NAMES:
             target.paths.append(below)
 
 
@@ -434,7 +434,7 @@ def _events_with(
     if not names:
         return
     find = partial(_events_in, names, Scanner(), moves_alone=moves_alone)
-    crew = Crew(find, msgspec.msgpack.encode, _decoded, processes_for(files))
+    crew = ProcessPool(find, msgspec.msgpack.encode, _decoded, processes_for(files))
     for found in crew.results(files, each):
         if isinstance(found, str):
             report(found)

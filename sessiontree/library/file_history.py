@@ -35,7 +35,7 @@ from sessiontree.errors import RefError, TooMuchError, UsageError, with_step
 from sessiontree.history.replay import KnownContent, LineWriter, Replay
 from sessiontree.library.file_edits import (
     SECOND,
-    KnownFile,
+    FileVersions,
     SessionEdit,
     Target,
     edits_of,
@@ -118,7 +118,7 @@ def blame(
     return list(_rows(text, first, writers, commits, edits))
 
 
-class Played(msgspec.Struct):
+class ReplayResult(msgspec.Struct):
     """What came of the edits of a file."""
 
     # The writer of each line of the file as it is now, by the number of its edit.
@@ -128,12 +128,12 @@ class Played(msgspec.Struct):
     undone: set[int]
 
 
-def played(known: KnownFile, edits: Sequence[SessionEdit], text: str) -> Played:
+def played(known: FileVersions, edits: Sequence[SessionEdit], text: str) -> ReplayResult:
     """Play back the versions and the edits of a file to its content now."""
     done = [(number, edit) for number, edit in enumerate(edits) if edit.event.ending == "done"]
     committed: set[int] = set()
     if not done:
-        return Played([None] * len(lines_of(text)), committed, set())
+        return ReplayResult([None] * len(lines_of(text)), committed, set())
     replay = Replay(steps_for(edits, "name fewer sessions, or a later time to begin at"))
     waiting = 0
     for version in known.versions_since(done[0][1].seconds):
@@ -147,7 +147,7 @@ def played(known: KnownFile, edits: Sequence[SessionEdit], text: str) -> Played:
         _apply(replay, known.target, number, edit)
     replay.see(text)
     replay.end()
-    return Played(replay.writers, committed, replay.undone)
+    return ReplayResult(replay.writers, committed, replay.undone)
 
 
 def _after(
@@ -325,7 +325,7 @@ def history(
     return found
 
 
-def _gone(path: str, known: KnownFile, edits: Sequence[SessionEdit]) -> Outcome | None:
+def _gone(path: str, known: FileVersions, edits: Sequence[SessionEdit]) -> Outcome | None:
     if os.path.exists(path):
         return None
     done = [edit.event.edit for edit in edits if edit.event.ending == "done" and edit.event.edit]
@@ -346,7 +346,7 @@ def _outcome(
     return "replaced" if counts.added else "done"
 
 
-MOST_KEPT: Final = 200_000_000
+MAX_KEPT: Final = 200_000_000
 """The bytes of all states of a file; a line that may not be known counts as some."""
 
 
@@ -444,7 +444,7 @@ def states(
         if isinstance(event, Edit) or _is_other(content, before):
             found.append(FileState(edit, _snapshot(content), commit))
             kept += getsizeof(content.text or "") - getsizeof("") + 8 * len(content.lines)
-            if kept > MOST_KEPT:
+            if kept > MAX_KEPT:
                 raise TooMuchError("the file had too many states to keep; name fewer sessions")
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiontree.agents import AGENTS, OF_VERSION_1
-from sessiontree.agents.agent import Agent, Home
+from sessiontree.agents.agent import Agent, AgentHome
 from sessiontree.core.header import says_pi
 from sessiontree.errors import ForeignFormatError
 
@@ -65,7 +65,7 @@ def check_not_of_agent(file: str, environ: Mapping[str, str] = os.environ) -> No
     )
 
 
-def _folders(home: Home, environ: Mapping[str, str]) -> Iterator[str]:
+def _folders(home: AgentHome, environ: Mapping[str, str]) -> Iterator[str]:
     if own := environ.get(home.own_variable):
         yield _path(own)
         return

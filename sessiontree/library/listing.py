@@ -61,7 +61,7 @@ from sessiontree.storage.names import (
     problem_of,
     unreadable,
 )
-from sessiontree.storage.place import Ends, StoredSession, is_address
+from sessiontree.storage.place import HeadAndTail, StoredSession, is_address
 from sessiontree.storage.places import place_of
 from sessiontree.text.preview import shown, told
 
@@ -221,7 +221,7 @@ def _stubs(chats: Iterable[str], fs: FileSystem) -> Iterator[str]:
     return (one.file for one in found if one.first_message is None and one.id in said)
 
 
-def facts_of(file: str, fs: FileSystem = DISK, ends: Ends | None = None) -> SessionInfo:
+def facts_of(file: str, fs: FileSystem = DISK, ends: HeadAndTail | None = None) -> SessionInfo:
     """The facts of one file; `ends` are those of a session at an address, if they are known.
 
     Raises:
@@ -257,14 +257,16 @@ def in_project(found: SessionInfo, name: str) -> SessionInfo:
     return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
 
-def header_of(file: str, fs: FileSystem = DISK, ends: Ends | None = None) -> Mapping[str, Any]:
+def header_of(
+    file: str, fs: FileSystem = DISK, ends: HeadAndTail | None = None
+) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
     with _opened(file, fs, ends) as opened:
         return sniff(opened.read(0, HEAD), opened, HEAD).header
 
 
 @contextmanager
-def _opened(file: str, fs: FileSystem, ends: Ends | None) -> Iterator[_Opened]:
+def _opened(file: str, fs: FileSystem, ends: HeadAndTail | None) -> Iterator[_Opened]:
     try:
         if ends is not None or (fs is DISK and is_address(file)):
             stored = _Stored(file, ends)
@@ -311,7 +313,7 @@ def _open(fs: FileSystem, file: str) -> int:
 class _Stored:
     """A session at an address; what its ends hold takes no request."""
 
-    def __init__(self, file: str, ends: Ends | None) -> None:
+    def __init__(self, file: str, ends: HeadAndTail | None) -> None:
         self._file = file
         self._log: Log | None = None
         self._head, self._tail = (b"", b"") if ends is None else (ends.head, ends.tail)

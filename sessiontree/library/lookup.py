@@ -149,7 +149,7 @@ def _name_of(one: SessionInfo, scanner: Scanner) -> str | None:
     return name or one.name
 
 
-class Own(Protocol):
+class SessionStore(Protocol):
     """The store."""
 
     root: str
@@ -161,7 +161,7 @@ class Own(Protocol):
 
 def find_session(
     name: str,
-    store: Own,
+    store: SessionStore,
     agents: Sequence[str],
     tell: Report,
     command: str = "sessiontree ls",
@@ -205,7 +205,7 @@ def tell_left_out(problems: Sequence[str], tell: Report) -> None:
 def _with_agents(
     name: str,
     own: Sequence[SessionInfo],
-    store: Own,
+    store: SessionStore,
     agents: Sequence[str],
     problems: list[str],
     tell: Report,

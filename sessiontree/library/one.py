@@ -163,7 +163,7 @@ def opened_by_ends(file: str) -> Session | None:
     return None
 
 
-class Verified(NamedTuple):
+class FileCheck(NamedTuple):
     """What a look at a whole file found."""
 
     damage: list[Damage]  # in file order
@@ -173,14 +173,14 @@ class Verified(NamedTuple):
 
 def verified(
     session: Session, file: str, progress: Progress, processes: int | None = None
-) -> Verified:
+) -> FileCheck:
     """Read a whole file and check each reference; see `Session.verify`."""
     damage = session.verify(progress, processes=processes)
     left = strays(DISK, file)
     unfinished: list[str] = []
     with contextlib.suppress(StorageError):  # which is among the findings
         unfinished = session.blobs.unfinished()
-    return Verified(damage, left, unfinished)
+    return FileCheck(damage, left, unfinished)
 
 
 def repaired(file: str, migrated: Callable[[], object]) -> RepairResult:

@@ -23,13 +23,13 @@ from sessiontree.agents.codex import rollout_of
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.library.changes import changes_of
 from sessiontree.library.listing import SessionInfo, facts_of
-from sessiontree.library.search_file import CHAT, FileSearch, SearchHit, Wanted
-from sessiontree.operations.workers import Crew, Each, available, nothing
+from sessiontree.library.search_file import CHAT, FileSearch, SearchFilter, SearchHit
+from sessiontree.operations.workers import Each, ProcessPool, available, nothing
 from sessiontree.storage.names import BLOBS, Report, problem_of
 from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.places import located
 from sessiontree.storage.scanner import Scanner
-from sessiontree.text.pattern import AllOf, Pattern, Sought
+from sessiontree.text.pattern import AllOf, Pattern, Prefilter
 
 WORTH_SHARING: Final = 32_000_000
 """Bytes from which a second process saves more time than its start costs."""
@@ -67,7 +67,7 @@ def unknown_role(roles: Iterable[str]) -> str | None:
 def search(
     pattern: Pattern | AllOf,
     files: Sequence[str],
-    wanted: Wanted,
+    wanted: SearchFilter,
     report: Report,
     *,
     limit: int | None = None,
@@ -86,7 +86,7 @@ def search(
         return
     processes = processes_for(files, processes)
     scanner = Scanner()
-    likely = Likely(files, None if wanted.blobs else pattern.sought)
+    likely = CandidateSessions(files, None if wanted.blobs else pattern.sought)
     known: dict[tuple[str, str], str] = {}  # the file of the hit by session and entry
 
     def found_in(file: str) -> Iterator[SearchHit | str]:
@@ -94,7 +94,7 @@ def search(
             return iter(())
         return _found_in(file, pattern, wanted, scanner)
 
-    crew = Crew(found_in, msgspec.msgpack.encode, _decode_found, processes)
+    crew = ProcessPool(found_in, msgspec.msgpack.encode, _decode_found, processes)
     with closing(crew.results(files, each)) as results:
         given = 0
         for found in results:
@@ -137,7 +137,7 @@ def _worth(files: Iterable[str]) -> int:
 
 
 def _found_in(
-    file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner
+    file: str, pattern: Pattern | AllOf, wanted: SearchFilter, scanner: Scanner
 ) -> Iterator[SearchHit | str]:
     problems: list[str] = []
     try:
@@ -152,10 +152,10 @@ def _found_in(
     yield from problems
 
 
-class Likely:
+class CandidateSessions:
     """Which sessions may have a hit, as the servers say that can search; some at a time."""
 
-    def __init__(self, files: Sequence[str], sought: Sought | None) -> None:
+    def __init__(self, files: Sequence[str], sought: Prefilter | None) -> None:
         self._files = files
         self._sought = sought
         self._next = 0
@@ -171,7 +171,7 @@ class Likely:
             self._count = min(2 * self._count, 128)
         return self._known.get(file, True)
 
-    def _ask(self, files: Sequence[str], sought: Sought) -> None:
+    def _ask(self, files: Sequence[str], sought: Prefilter) -> None:
         self._known = {}
         asked: dict[LikelyNames, dict[str, str]] = {}
         for file in files:

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import decoder
-from sessiontree.core.damage import MOST_FINDINGS, ignore
-from sessiontree.core.display import before_cut, printable
+from sessiontree.core.damage import MAX_FINDINGS, ignore
+from sessiontree.core.display import mask_then_cut, printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object, is_of_subagent
 from sessiontree.core.handle import MARK, blob_of
 from sessiontree.core.message import (
@@ -49,7 +49,7 @@ from sessiontree.storage.names import (
 )
 from sessiontree.storage.place import START
 from sessiontree.storage.scanner import Scanner
-from sessiontree.text.pattern import AllOf, Pattern, Sought, Span, lines_with
+from sessiontree.text.pattern import AllOf, Pattern, Prefilter, Span, lines_with
 from sessiontree.text.preview import role, speaker, texts, texts_of_tool
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ LONGEST_MATCH: Final = 200
 """The most characters of a snippet before, after and in the match."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SearchFilter(msgspec.Struct, frozen=True):
     """Which entries count."""
 
     # Those of one of these roles, as stored or as people read it; all if empty. `tool` is the role
@@ -122,7 +122,12 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
 
 class FileSearch:
     def __init__(
-        self, file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner, report: Report
+        self,
+        file: str,
+        pattern: Pattern | AllOf,
+        wanted: SearchFilter,
+        scanner: Scanner,
+        report: Report,
     ) -> None:
         self._file = file
         self._pattern = pattern
@@ -153,8 +158,8 @@ class FileSearch:
                     yield hit
         finally:
             lines.close()
-        if self._unread > MOST_FINDINGS:
-            more = self._unread - MOST_FINDINGS
+        if self._unread > MAX_FINDINGS:
+            more = self._unread - MAX_FINDINGS
             self._report(f"{self._file}: {more:,} more lines may hold the pattern, likewise")
         if self._wanted.blobs:  # also if their folder is gone, which is then reported
             yield from self._hits_in_blobs(found)
@@ -171,7 +176,7 @@ class FileSearch:
         self._session = self._start.session_id
         return self._start
 
-    def _narrow(self, start: bytes) -> Sought | None:
+    def _narrow(self, start: bytes) -> Prefilter | None:
         """What each line that may match has, as `Scanner.lines` asks for it."""
         if start.find(CHAT) >= 0:
             return None
@@ -278,7 +283,7 @@ class FileSearch:
     def _note_unread(self, line: bytes, offset: int) -> None:
         self._last_unread = line
         self._unread += 1
-        if self._unread <= MOST_FINDINGS:
+        if self._unread <= MAX_FINDINGS:
             self._report(
                 f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
                 "read; verify the file to see why"
@@ -359,7 +364,7 @@ class FileSearch:
 
         blobs = blobs_of(DISK, self._file)
         for offset, line in self._scanner.lines(
-            self._file, partial(lines_with, MARK), partial(_any_start, Sought((MARK,)))
+            self._file, partial(lines_with, MARK), partial(_any_start, Prefilter((MARK,)))
         ):
             entry = None if offset in given else decode(line, offset)
             if entry is None or not self._is_wanted(entry):
@@ -440,7 +445,7 @@ def _on_one_line(text: str) -> str:
     return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
 
 
-def _any_start(sought: Sought | None, start: bytes) -> Sought | None:
+def _any_start(sought: Prefilter | None, start: bytes) -> Prefilter | None:
     return sought
 
 
@@ -461,7 +466,7 @@ def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
 def _masked(text: str, span: Span) -> tuple[str, Span]:
     """A text with a match, or what surrounds it with secrets masked; a match in one is masked."""
     start, end = span
-    shown = before_cut(text, start, end)
+    shown = mask_then_cut(text, start, end)
     if shown is text:
         return text, span
     at = max(shown.find(text[start:end]), 0)

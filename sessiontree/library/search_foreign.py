@@ -44,7 +44,7 @@ from sessiontree.storage.lines import (
 from sessiontree.storage.log import Log
 from sessiontree.storage.names import Report
 from sessiontree.storage.places import open_log
-from sessiontree.storage.scanner import Find, Inside, Scanner
+from sessiontree.storage.scanner import DecompressedFile, Find, Scanner
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
 
@@ -57,7 +57,7 @@ class ForeignFile:
     """
 
     def __init__(
-        self, file: str, start: FileStart, report: Report, inside: Inside | None = None
+        self, file: str, start: FileStart, report: Report, inside: DecompressedFile | None = None
     ) -> None:
         self.files = [file]
         self._inside = inside

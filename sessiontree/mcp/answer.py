@@ -40,7 +40,7 @@ META: Final[Mapping[str, str]] = {MARK: "data"}
 """What the `_meta` of a result with content of sessions says."""
 
 _MARK_LENGTH: Final = 12  # characters of a hash
-_MOST_NAMES: Final = 60
+_MAX_NAMES: Final = 60
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -142,8 +142,8 @@ def sendable(value: Any) -> Any:
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f", and {more:,} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f", and {more:,} more" if more > 0 else "")
 
 
 def _plain(value: Any) -> str:
@@ -151,7 +151,7 @@ def _plain(value: Any) -> str:
 
 
 _CHOICE: Final = "choice"
-_MOST: Final = 50
+_MAX: Final = 50
 
 
 class Choice(NamedTuple):
@@ -195,7 +195,7 @@ async def ask(
     capabilities = ctx.session.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
         return None
-    names = sendable(guidance.available[:_MOST])
+    names = sendable(guidance.available[:_MAX])
     message = clean(f"{guidance.given!r} stands for more than one. Which one is meant?")
     known = await titles()
     read = [clean(known.get(name, name)) for name in names]

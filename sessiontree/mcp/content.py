@@ -50,7 +50,7 @@ PAGE: Final = 50
 BUDGET: Final = 16_000
 """Tokens of a resource: a client reads it as a whole, and cannot ask for a page."""
 
-MOST_NAMES: Final = 100
+MAX_NAMES: Final = 100
 """Names of one completion, which is what the protocol allows."""
 
 _BESIDE: Final = 600
@@ -278,7 +278,7 @@ def names(call: Call, given: ResourceNames) -> MatchingNames:
         return MatchingNames([], 0)  # no session, so no names in it
     start = given.start.casefold()
     found = [name for name in every if name.casefold().startswith(start)]
-    return MatchingNames(found[:MOST_NAMES], len(found))
+    return MatchingNames(found[:MAX_NAMES], len(found))
 
 
 def _names(call: Call, given: ResourceNames) -> Iterator[str]:

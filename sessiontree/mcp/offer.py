@@ -19,7 +19,7 @@ ALL: Final = "all"
 OPTION: Final = "--tools"
 
 
-class Offer:
+class ToolSelection:
     """What a server offers.
 
     Args:

@@ -20,7 +20,7 @@ from sessiontree.calls.dispatcher import Dispatcher
 from sessiontree.calls.scope import Scope
 from sessiontree.mcp.answer import clean
 from sessiontree.mcp.content import READING, Resources, address
-from sessiontree.mcp.offer import CORE, Offer
+from sessiontree.mcp.offer import CORE, ToolSelection
 from sessiontree.mcp.subscriptions import Watching
 from sessiontree.mcp.tools import Tools
 from sessiontree.ops.budget import TOKENS
@@ -210,13 +210,13 @@ def make_server(
     Args:
         scope: what calls may reach.
         namespaces: the namespaces of the tools; by default all that are registered.
-        tools: which methods are tools; see `Offer`.
+        tools: which methods are tools; see `ToolSelection`.
 
     Raises:
         UsageError: a name of `tools` is unknown.
     """
     dispatcher = Dispatcher(scope, namespaces)
-    offer = Offer(dispatcher.methods, tools, write=scope.write)
+    offer = ToolSelection(dispatcher.methods, tools, write=scope.write)
     dispatcher.needs = offer.needs
     offered = Tools(dispatcher, offer)
     resources = Resources(Dispatcher(scope, [READING]), offered.spelled)

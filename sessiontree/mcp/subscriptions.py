@@ -45,7 +45,7 @@ _SHARE: Final = 20
 _RETRY_SECONDS: Final = 10.0
 """The pause after a look at a server that cannot be reached."""
 
-_MOST: Final = 1024
+_MAX: Final = 1024
 """Subscriptions of clients of an older protocol; the oldest one goes for a new one."""
 
 
@@ -108,7 +108,7 @@ class Watching:
                 self._remove([params.uri])
             self._told[key] = ctx.session
             self._wake()
-        while len(self._told) > _MOST:
+        while len(self._told) > _MAX:
             (oldest, _), _session = self._told.popitem(last=False)
             self._remove([oldest])
         return types.EmptyResult()

@@ -19,7 +19,7 @@ from sessiontree.calls.scope import ASK_FOR_PROJECT, ASK_TO_WRITE
 from sessiontree.mcp import answer as elicitation
 from sessiontree.mcp import schemas
 from sessiontree.mcp.answer import DATA, MARK, META, ToolAnswer, answer, clean, sendable
-from sessiontree.mcp.offer import Offer, tool_name
+from sessiontree.mcp.offer import ToolSelection, tool_name
 from sessiontree.ops.budget import TOKENS
 from sessiontree.ops.guidance import nearest
 from sessiontree.ops.operation import Method
@@ -50,7 +50,7 @@ class Tools:
         problems: why a method is not a tool.
     """
 
-    def __init__(self, dispatcher: Dispatcher, offer: Offer) -> None:
+    def __init__(self, dispatcher: Dispatcher, offer: ToolSelection) -> None:
         self._dispatcher = dispatcher
         self._offer = offer
         self.problems: list[str] = []
@@ -95,7 +95,7 @@ class Tools:
 
     async def _titles(self) -> dict[str, str]:
         """What a user reads for sessions: the title, the time, the folder and the name itself."""
-        listed = await answer(self._dispatcher, _TITLES, {"limit": _MOST_TITLES, "budget": 0})
+        listed = await answer(self._dispatcher, _TITLES, {"limit": _MAX_TITLES, "budget": 0})
         found = {}
         for row in (listed.value or {}).get("items", ()):
             facts = (row.get("title"), row["modified"][:16].replace("T", " "), row.get("cwd"))
@@ -187,7 +187,7 @@ def _refused(text: str) -> types.CallToolResult:
 _TITLES: Final = "session.list"
 """The method that tells the titles of sessions."""
 
-_MOST_TITLES: Final = 1000
+_MAX_TITLES: Final = 1000
 
 
 class _ProgressSteps:

@@ -55,7 +55,7 @@ class _Output(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Exit:
+class StdoutGuard:
     """Knows whether somebody still reads standard output. Enter it while that is in its place."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Exit:
         return bool(self._poll.poll(0))
 
 
-class Wire:
+class StdioTransport:
     """Reads messages for a server, and takes its own.
 
     Args:
@@ -87,7 +87,7 @@ class Wire:
         messages: what the server reads.
     """
 
-    def __init__(self, source: AsyncIterable[Read], output: _Output, exit: Exit) -> None:
+    def __init__(self, source: AsyncIterable[Read], output: _Output, exit: StdoutGuard) -> None:
         self._source = source
         self._output = output
         self._exit = exit
@@ -189,9 +189,9 @@ def serve_stdio(server: Server[Any]) -> None:
     """Serve one client on standard input and output, until its end."""
 
     async def serve() -> None:
-        with Exit() as exit:
+        with StdoutGuard() as exit:
             async with stdio_server() as (read, write), anyio.create_task_group() as group:
-                wire = Wire(read, write, exit)
+                wire = StdioTransport(read, write, exit)
                 group.start_soon(wire.read)
                 await server.run(wire.messages, wire, server.create_initialization_options())
                 group.cancel_scope.cancel()

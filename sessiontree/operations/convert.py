@@ -22,7 +22,7 @@ import msgspec
 
 from sessiontree.agents import TARGETS, named
 from sessiontree.agents.writing import PIECES, Loss, Losses, SideFile, Writer
-from sessiontree.context.fold import Fold
+from sessiontree.context.fold import ContextBuilder
 from sessiontree.core import budget
 from sessiontree.core.blocks import EntryContents, Resolution, message_uuid
 from sessiontree.core.budget import Budget
@@ -235,7 +235,7 @@ class ConvertedSession:
     def context(self, leaf: Entry) -> list[tuple[Message, Entry, int]]:
         path = self._cursor.read_path(leaf)
         self.room.take(len(path.entries))
-        fold = Fold(path, self._segment, self._resolve, verbatim=True)
+        fold = ContextBuilder(path, self._segment, self._resolve, verbatim=True)
         messages, entries, warnings = fold.result()
         self.room.take(len(messages))
         self._warn(warnings)
@@ -263,7 +263,7 @@ class ConvertedSession:
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         path = self._cursor.read_path(merge)
         self.room.take(len(path.entries))
-        fold = Fold(path, self._segment, self._resolve, verbatim=True)
+        fold = ContextBuilder(path, self._segment, self._resolve, verbatim=True)
         self._warn(fold.result()[2])
         piece = next(piece for piece in fold.pieces(path) if piece.uuid == merge.uuid)
         self.room.take(len(piece.messages))
@@ -294,8 +294,8 @@ class ConvertedSession:
     def _folded(self, entries: list[Entry]) -> Iterable[tuple[Message, Entry]]:
         if all(map(_is_plain, entries)):  # a fold for each of many branches takes long
             return [(entry.message_value, entry) for entry in entries]
-        path = _Uncompacted(entries)
-        fold = Fold(path, self._cursor.segment, self._resolve, verbatim=True)
+        path = _FullPath(entries)
+        fold = ContextBuilder(path, self._cursor.segment, self._resolve, verbatim=True)
         messages, sources, warnings = fold.result()
         self._warn(warnings)
         return zip(messages, sources, strict=True)
@@ -332,7 +332,7 @@ def _is_plain(entry: Entry) -> bool:
     return entry.type == "message" and type(message) is dict and "partial" not in message
 
 
-class _Uncompacted:
+class _FullPath:
     """A path read without its compactions (`context.context.PathRead`)."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:

@@ -56,7 +56,7 @@ class Options(NamedTuple):
     stop: threading.Event  # ends the following when it is set
 
 
-class Either(threading.Event):
+class AnyEvent(threading.Event):
     """An event that is set as soon as one of two others is."""
 
     def __init__(self, one: threading.Event, other: threading.Event) -> None:

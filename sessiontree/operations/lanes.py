@@ -23,7 +23,7 @@ from sessiontree.engine.writer import EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, RefError, UsageError, with_step
 from sessiontree.storage.log import closed_on_failure
 
-_MOST_NAMED: Final = 8
+_MAX_NAMED: Final = 8
 Opened = tuple[opening.SessionFile, EntryWriter]  # the parts of a session on another lane
 
 
@@ -73,7 +73,7 @@ def _beside(writer: EntryWriter, name: str) -> Opened:
     log = writer.log.beside()
     with closed_on_failure(log):
         beside = EntryWriter.of(log, name, writer.hooks.registered, writer.spill_over)
-    return opening.Current(log), beside
+    return opening.NativeFile(log), beside
 
 
 def _opened_again(file: opening.SessionFile, writer: EntryWriter, name: str) -> Opened:
@@ -171,8 +171,8 @@ def _lanes_there(cursor: Cursor) -> str:
     lanes = [lane for lane in cursor.reader.index().lanes if lane is not None]
     if not lanes:
         return "; no lane but main has an entry"
-    more = f" and {len(lanes) - _MOST_NAMED} more" if len(lanes) > _MOST_NAMED else ""
-    return f"; there are entries on {', '.join(lanes[-_MOST_NAMED:])}{more}"
+    more = f" and {len(lanes) - _MAX_NAMED} more" if len(lanes) > _MAX_NAMED else ""
+    return f"; there are entries on {', '.join(lanes[-_MAX_NAMED:])}{more}"
 
 
 def _left_by(cursor: Cursor, tip: Entry) -> Entry | None:

@@ -9,8 +9,8 @@ too, so the usage of a path is beside it. A `usage` entry belongs to the last en
 before it in the file, annotations aside: the entry at which the lane stood when the tokens were
 spent. The place decides, not the parent: the parent may be an annotation that is not copied.
 
-Invariants: the lines are those that the index of the whole file gives; the walk (`Beside`) and the
-index (`add_usage`) find the same entries.
+Invariants: the lines are those that the index of the whole file gives; the walk (`UsageFinder`)
+and the index (`add_usage`) find the same entries.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _goes_on(entry: Entry, below: Entry) -> bool:
     return below.type not in ANNOTATIONS and below.lane == entry.lane
 
 
-class Beside:
+class UsageFinder:
     """The usage that belongs to entries, found by a look at what follows each in the file."""
 
     def __init__(self, reader: TreeReader) -> None:
@@ -72,7 +72,7 @@ class Beside:
                 self.found[offset] = hash(found.uuid)
 
 
-_MOST_STEPS: Final = 1_000_000
+_MAX_STEPS: Final = 1_000_000
 """How many entries are passed that a merge took in before; the index costs less then."""
 
 _FEW: Final = 2
@@ -115,7 +115,7 @@ class Lineage:
         """By the offset of each merged entry the hash of its uuid, and the offset of its parent."""
         self._with_blobs = array("q")
         self._facts: list[int] = []
-        self._usage = Beside(reader)
+        self._usage = UsageFinder(reader)
         self._steps = 0
 
     def lines(self) -> CopiedLines | None:
@@ -222,7 +222,7 @@ class Lineage:
                 continue
             done.add((merged.offset, base))
             merges += self._merge(merged, None if base is None else hash(base))
-            if self._steps > _MOST_STEPS:
+            if self._steps > _MAX_STEPS:
                 return False
         return True
 
@@ -234,7 +234,7 @@ class Lineage:
             if mark is None:
                 offset = self._read_on(offset, base, merges)
                 continue
-            if mark == base or self._steps > _MOST_STEPS:
+            if mark == base or self._steps > _MAX_STEPS:
                 break
             self._steps += 1
             offset = above

@@ -24,7 +24,7 @@ from sessiontree.core.codec import check_seal
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Blob
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.core.union import Copy, United, parents_first, settled
+from sessiontree.core.union import CopySide, MergePlan, parents_first, settled
 from sessiontree.engine.logtree import LogTree, find_header
 from sessiontree.engine.opening import FileStart, foreign_refusal, sniff_file
 from sessiontree.engine.walk import gc_paused
@@ -151,7 +151,7 @@ def sync_session(fs: FileSystem, a: str, b: str) -> SyncedSession:
             sides.append(side)
         one, other = sides
         _check_same(one, other)
-        plan = _Plan.of(one, other)
+        plan = _SyncPlan.of(one, other)
         counts = _SideCounts()
         if not plan.is_empty:
             _unite(one, other, plan, counts)
@@ -185,23 +185,23 @@ class _Blobs(NamedTuple):
     lost: list[Blob]
 
 
-class _Plan(NamedTuple):
+class _SyncPlan(NamedTuple):
     lines: tuple[list[int], list[int]]  # for each copy the rows of the other one that it lacks
     settled: list[bytes]  # the lines that both get at their ends
     needed: list[Blob]  # the blobs that the entries of both need
     blobs: _Blobs  # which of them are lacking
 
     @classmethod
-    def of(cls, one: _Side, other: _Side) -> _Plan:
+    def of(cls, one: _Side, other: _Side) -> _SyncPlan:
         """Compare two copies."""
         with gc_paused():
             common = _common(one, other)
             first = common.first
             lines = _lacking(other, one, first), _lacking(one, other, first)
-            copies = Copy(one.tree, one.entries_at), Copy(other.tree, other.entries_at)
+            copies = CopySide(one.tree, one.entries_at), CopySide(other.tree, other.entries_at)
             end = settled(
-                United(copies[0], copies[1], lines[0], first),
-                United(copies[1], copies[0], lines[1], first),
+                MergePlan(copies[0], copies[1], lines[0], first),
+                MergePlan(copies[1], copies[0], lines[1], first),
             )
             rest = (*_blobs_from(one, common.end), *_blobs_from(other, common.end))
             needed = [*dict.fromkeys([*common.blobs, *rest])]
@@ -362,7 +362,7 @@ def _blobs_from(side: _Side, start: int) -> Iterator[Blob]:
         yield from named_in(side.log.read(complete, size - complete) + b"\n")
 
 
-def _unite(one: _Side, other: _Side, plan: _Plan, counts: _SideCounts) -> None:
+def _unite(one: _Side, other: _Side, plan: _SyncPlan, counts: _SideCounts) -> None:
     """Write what both copies lack.
 
     Both logs are held, so that no append comes between; where a log cannot be held, an append that
@@ -378,7 +378,7 @@ def _unite(one: _Side, other: _Side, plan: _Plan, counts: _SideCounts) -> None:
                 one.catch_up()
                 other.catch_up()
                 _check_same(one, other)
-                plan = _Plan.of(one, other)
+                plan = _SyncPlan.of(one, other)
             elif any(plan.lines):  # a gc may have removed a blob that no entry named yet
                 plan = plan._replace(blobs=_lacking_blobs(one, other, plan.needed))
             _copy_blobs(one, other, plan, counts)
@@ -402,7 +402,7 @@ def _held(one: _Side, other: _Side) -> Iterator[None]:
         yield
 
 
-def _copy_blobs(one: _Side, other: _Side, plan: _Plan, counts: _SideCounts) -> None:
+def _copy_blobs(one: _Side, other: _Side, plan: _SyncPlan, counts: _SideCounts) -> None:
     for_a, for_b, _ = plan.blobs
     for target, source, blobs in ((one, other, for_a), (other, one, for_b)):
         new = [blob for blob in blobs if not target.blobs.has(blob)]
@@ -442,7 +442,7 @@ def _blocks(source: _Side, rows: list[int], end: list[bytes]) -> Iterator[list[b
         yield [*waiting, *end]
 
 
-def _lost_blobs(plan: _Plan, side: _Side) -> Iterator[str]:
+def _lost_blobs(plan: _SyncPlan, side: _Side) -> Iterator[str]:
     for blob in plan.blobs.lost:
         fault = side.blobs.fault(blob)
         why = f"{side.file} has something else in its place" if fault is None else fault.cause

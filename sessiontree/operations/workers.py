@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-MOST: Final = 8  # processes; more would wait for memory and disk
+MAX: Final = 8  # processes; more would wait for memory and disk
 Each = Callable[[int], object]
 _LENGTH: Final = 4  # bytes of the length before each result; length 0 ends those of an item
 
@@ -47,14 +47,14 @@ def available() -> int:
     processors = os.cpu_count() or 1
     if sys.platform == "linux":
         processors = len(os.sched_getaffinity(0))
-    return min(MOST, processors)
+    return min(MAX, processors)
 
 
 def nothing(number: int) -> None:
     """The `each` of a caller that does not follow the work."""
 
 
-class Crew(Generic[T, R]):
+class ProcessPool(Generic[T, R]):
     """Processes for one kind of work."""
 
     def __init__(
@@ -162,7 +162,7 @@ def verify(log: Log, progress: repair.Progress | None, processes: int) -> list[D
     def work(share: repair.Share) -> Iterator[list[int]]:
         yield repair.unsound_in(log, share)
 
-    crew = Crew(work, orjson.dumps, orjson.loads, processes)
+    crew = ProcessPool(work, orjson.dumps, orjson.loads, processes)
     with ExitStack() as opened:
 
         def elsewhere(shares: Sequence[repair.Share]) -> Iterator[list[int]]:

@@ -40,7 +40,7 @@ BRANCH: Final = Namespace(
 )
 
 _TURN_WIDTH: Final = 200
-_MOST_LEFT_OUT: Final = 200
+_MAX_LEFT_OUT: Final = 200
 """Bytes of a sentence that says how many turns are left out."""
 
 
@@ -601,7 +601,7 @@ def _difference(call: Call, given: Diff, found: Comparison) -> Difference:
         one=_side(found.one, cwd),
         other=_side(found.other, cwd),
     )
-    left = None if not given.budget else room(given.budget) - size(made) - 2 * _MOST_LEFT_OUT
+    left = None if not given.budget else room(given.budget) - size(made) - 2 * _MAX_LEFT_OUT
     make = turn_rows(call, cwd, _TURN_WIDTH)
     for row, side in ((made.one, found.one), (made.other, found.other)):
         _add_turns(row, [make(turn) for turn in reversed(side.turns)], left and left // 2)
@@ -658,7 +658,7 @@ class Try(OfSession):
     ] = None
 
 
-class Attempt(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ScratchLane(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A scratch lane."""
 
     lane: Annotated[
@@ -669,7 +669,7 @@ class Attempt(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @BRANCH.method("Begin an attempt on a scratch lane", "write", core=True)
-def try_(call: Call, given: Try) -> Attempt:
+def try_(call: Call, given: Try) -> ScratchLane:
     """Open a scratch lane at an entry, to try something without moving the leaf of any other lane.
 
     Write on it with the parameter `lane`; several attempts can begin at one entry. `branch.keep`
@@ -681,7 +681,7 @@ def try_(call: Call, given: Try) -> Attempt:
     ):
         start = session.reader.skip_markers(session.entry(given.at))
         mark = trial.branch("@")
-        return Attempt(lane=trial.lane_name, leaf=mark.uuid, at=row_maker(call, session)(start))
+        return ScratchLane(lane=trial.lane_name, leaf=mark.uuid, at=row_maker(call, session)(start))
 
 
 class Keep(OfSession):
@@ -725,7 +725,7 @@ class Lanes(PagedOfSession):
     ] = None
 
 
-class LaneInShort(msgspec.Struct, kw_only=True, omit_defaults=True):
+class LaneSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A lane."""
 
     lane: Annotated[str, Meta(description="Its name.")]
@@ -739,7 +739,7 @@ class LaneInShort(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @BRANCH.method("List lanes")
-def lanes(call: Call, given: Lanes) -> Page[LaneInShort]:
+def lanes(call: Call, given: Lanes) -> Page[LaneSummary]:
     """List the lanes of a session, the one written last first: main, those of agents and attempts.
 
     Each is a line of entries with a leaf of its own.
@@ -754,7 +754,7 @@ def lanes(call: Call, given: Lanes) -> Page[LaneInShort]:
             wanted,
             given,
             lambda row: row.name,
-            lambda row: LaneInShort(
+            lambda row: LaneSummary(
                 lane=row.name,
                 entries=row.entries,
                 leaf=row.leaf.uuid,

@@ -43,7 +43,7 @@ SHORTEST: Final = 48
 _LEAST: Final = 200
 """The smallest budget, in tokens; there is no room for an answer in less."""
 
-_MOST_KEYS: Final = 64
+_MAX_KEYS: Final = 64
 """The keys that an object keeps as long as anything else can be cut."""
 
 _DEEPEST: Final = 100
@@ -79,7 +79,7 @@ Offset = Annotated[
 ]
 
 
-class Passage(msgspec.Struct, kw_only=True, omit_defaults=True):
+class TextSlice(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A part of a long text; `next` is there if the text goes on."""
 
     text: Annotated[str, msgspec.Meta(description="The text, from `offset` on.")]
@@ -185,7 +185,7 @@ def _behind(
     )
 
 
-def passage(parts: Iterable[str], offset: int, budget: int, beside: int = 0) -> Passage:
+def passage(parts: Iterable[str], offset: int, budget: int, beside: int = 0) -> TextSlice:
     """The part of a text that the budget has room for, at least one character.
 
     Args:
@@ -205,7 +205,7 @@ def passage(parts: Iterable[str], offset: int, budget: int, beside: int = 0) -> 
         taken.append(fits)
         if len(fits) < len(begun):
             text = "".join(taken)
-            return Passage(text=text, offset=offset, next=offset + len(text))
+            return TextSlice(text=text, offset=offset, next=offset + len(text))
         left = None if left is None else left - size(fits) + _QUOTES
     if skip:
         raise Refusal(
@@ -213,7 +213,7 @@ def passage(parts: Iterable[str], offset: int, budget: int, beside: int = 0) -> 
             "bad_value",
             "Give the `next` of the answer before as `offset`, or none to begin at the start.",
         )
-    return Passage(text="".join(taken), offset=offset)
+    return TextSlice(text="".join(taken), offset=offset)
 
 
 def beginning(text: str, most: int, *, least: bool = False) -> str:
@@ -308,7 +308,7 @@ class _Cut:
         *,
         inner: int | None = None,
         depth: int = _DEEPEST,
-        keys: int = _MOST_KEYS,
+        keys: int = _MAX_KEYS,
     ) -> None:
         self._text_at_top = text
         self._inner = text if inner is None else inner
@@ -366,7 +366,7 @@ def _stages(room: int) -> Iterator[tuple[int, int, Callable[[int], _Cut]]]:
     yield 1, room, lambda n: _Cut(short, n)
     yield 4, short, lambda n: _Cut(short, 1, inner=n)
     yield 1, _DEEPEST, lambda n: _Cut(short, 1, inner=4, depth=n)
-    yield 1, _MOST_KEYS, lambda n: _Cut(short, 1, inner=4, depth=1, keys=n)
+    yield 1, _MAX_KEYS, lambda n: _Cut(short, 1, inner=4, depth=1, keys=n)
 
 
 def largest(least: int, most: int, fits: Callable[[int], bool]) -> int | None:
@@ -385,7 +385,7 @@ def largest(least: int, most: int, fits: Callable[[int], bool]) -> int | None:
 _PLACES: Final = 8
 """The places of the cuts take at most this part of the room; a text says itself that it is cut."""
 
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 
 
 _ENVELOPE_BYTES: Final = 600
@@ -405,7 +405,7 @@ class ValuePart(Budgeted, kw_only=True):
     offset: Offset = 0
 
 
-class PartGiven(Protocol):
+class JsonPointerParam(Protocol):
     """Which part of a value is asked for, if any."""
 
     budget: int
@@ -439,7 +439,7 @@ class Reading(msgspec.Struct, kw_only=True, omit_defaults=True):
         int | None, msgspec.Meta(description="The parameter `offset` of what follows `text`.")
     ] = None
 
-    def take(self, value: Any, given: PartGiven) -> Any:
+    def take(self, value: Any, given: JsonPointerParam) -> Any:
         """The value with its long texts cut; None where a part is read, which is then in `text`."""
         if given.part is None and not given.offset:
             allowed = room(given.budget) - _ENVELOPE_BYTES if given.budget else None
@@ -448,7 +448,7 @@ class Reading(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.read(value, given)
         return None
 
-    def read(self, value: Any, given: PartGiven) -> None:
+    def read(self, value: Any, given: JsonPointerParam) -> None:
         """Read the part that is asked for into `text`."""
         parts = [text_at(value, given.part or "")]
         found = passage(parts, given.offset, given.budget, _ENVELOPE_BYTES)
@@ -521,7 +521,7 @@ def _item(value: Any, key: str, pointer: str) -> Any:
 
 def _no_part(pointer: str, value: Any) -> Refusal:
     if isinstance(value, Mapping):
-        names = [_escaped(key) for key in list(value)[:_MOST_NAMED]]
+        names = [_escaped(key) for key in list(value)[:_MAX_NAMED]]
         near = f"has the keys {', '.join(names)}" if names else "has no keys"
     elif isinstance(value, Sequence) and not isinstance(value, str):
         names, near = [], f"is a list of {len(value):,} items, counted from 0"

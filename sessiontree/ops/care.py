@@ -12,7 +12,7 @@ from sessiontree import __version__
 from sessiontree.core.codec import FORMAT
 from sessiontree.core.damage import NEXT_STEP, Damage, in_short
 from sessiontree.engine.gc import GcResult
-from sessiontree.engine.repair import Mending, RepairResult
+from sessiontree.engine.repair import RepairedLine, RepairResult
 from sessiontree.errors import BlobError
 from sessiontree.handles.registry import Registry
 from sessiontree.library.one import repaired, verified
@@ -30,7 +30,7 @@ HEALTH: Final = Namespace(
     "health", "Whether sessions are sound; the repair of damage, and the removal of garbage."
 )
 
-_MOST_LISTED: Final = 20
+_MAX_LISTED: Final = 20
 
 
 class Check(Paged):
@@ -109,8 +109,8 @@ def _check_places(call: Call, made: Health) -> None:
         if not made.sessions % 100:
             call.progress(f"Reading sessions: {made.sessions:,}")
     made.sound = not problems
-    made.unreadable = problems[:_MOST_LISTED]
-    if rest := len(problems) - _MOST_LISTED:
+    made.unreadable = problems[:_MAX_LISTED]
+    if rest := len(problems) - _MAX_LISTED:
         made.unreadable += [f"and {rest:,} more"] if rest > 0 else []
 
 
@@ -124,7 +124,7 @@ def _check_session(call: Call, given: Check, name: str, made: Health) -> None:
         found = verified(session, file, shown)
         made.notes = in_short(session.notes)
     made.file, made.sound = file, not found.damage
-    made.leftovers = [*found.strays, *found.unfinished][:_MOST_LISTED]
+    made.leftovers = [*found.strays, *found.unfinished][:_MAX_LISTED]
     page = page_of(
         enumerate(found.damage),
         given,
@@ -158,7 +158,7 @@ class Repaired(msgspec.Struct, kw_only=True, omit_defaults=True):
     remaining: Annotated[
         int, Meta(description="The damage that remains; `health.check` tells it.")
     ] = 0
-    items: Annotated[list[Mending], Meta(description="The repairs, in the order of the file.")]
+    items: Annotated[list[RepairedLine], Meta(description="The repairs, in the order of the file.")]
     more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
 
 

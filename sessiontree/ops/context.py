@@ -60,7 +60,7 @@ _SHARE: Final = 4
 _AT_ONCE: Final = 100
 """The entries of a path whose handles are resolved together."""
 
-_MOST_WARNINGS: Final = 20
+_MAX_WARNINGS: Final = 20
 _MOST_LARGEST: Final = 5
 
 
@@ -303,9 +303,9 @@ def _settings(found: Context) -> dict[str, Any]:
 
 
 def _in_short(warnings: Sequence[str]) -> list[str]:
-    if len(warnings) <= _MOST_WARNINGS:
+    if len(warnings) <= _MAX_WARNINGS:
         return list(warnings)
-    return [*warnings[:_MOST_WARNINGS], f"and {len(warnings) - _MOST_WARNINGS:,} more"]
+    return [*warnings[:_MAX_WARNINGS], f"and {len(warnings) - _MAX_WARNINGS:,} more"]
 
 
 def _with_request(

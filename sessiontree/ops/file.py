@@ -130,7 +130,7 @@ class Author(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = ""
 
 
-class _Told:
+class _SeenReasons:
     """What was said before each edit: in the first item of the edit, and in no other."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class BlamedLines(Author, kw_only=True, omit_defaults=True):
 
 
 def _runs(call: Call, given: Blame, found: list[BlamedLine]) -> Page[BlamedLines]:
-    told = _Told()
+    told = _SeenReasons()
     runs = [list(run) for _, run in groupby(found, _writer)]
     return page_of(
         runs, given, lambda run: f"{run[0].line}-{run[-1].line}", lambda run: _lines(run, told)
@@ -234,7 +234,7 @@ def _writer(line: BlamedLine) -> tuple[str | None, ...]:
     return line.certainty, line.commit, line.session, line.uuid, line.call
 
 
-def _lines(run: Sequence[BlamedLine], told: _Told) -> BlamedLines:
+def _lines(run: Sequence[BlamedLine], told: _SeenReasons) -> BlamedLines:
     line = run[0]
     prompt, reasoning = told.of(line.session, line.uuid, (line.prompt, line.reasoning))
     return BlamedLines(
@@ -301,7 +301,7 @@ class EditRow(Author, kw_only=True, omit_defaults=True):
 
 
 def _edit_rows(call: Call, given: History, found: list[FileEdit]) -> Page[EditRow]:
-    told = _Told()
+    told = _SeenReasons()
     numbered = list(enumerate(found))[::-1]
     return page_of(
         numbered,
@@ -341,7 +341,7 @@ def history(call: Call, given: History) -> list[FileEdit]:
     return found
 
 
-def _edit_row(call: Call, found: FileEdit, told: _Told, longest: int) -> EditRow:
+def _edit_row(call: Call, found: FileEdit, told: _SeenReasons, longest: int) -> EditRow:
     edit, event, reason = found.edit, found.edit.event, found.edit.reason
     prompt, reasoning = told.of(edit.session, event.uuid, (reason.prompt, reason.reasoning))
     diff: str = call.mask("\n".join(found.diff))

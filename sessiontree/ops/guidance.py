@@ -49,7 +49,7 @@ class Refusal(Exception):
 _COMPARED: Final = 200
 """Characters of a name that are compared with known names."""
 
-_MOST_AVAILABLE: Final = 20
+_MAX_AVAILABLE: Final = 20
 """The most names that a refusal offers for one that stands for more."""
 
 
@@ -160,9 +160,9 @@ def refusal_of(error: Exception) -> Refusal:
 
 def ambiguous(error: errors.RefError, next: str) -> Refusal:
     """What to answer for a name that stands for more than one: the first of those it may be."""
-    rest = len(error.candidates) - _MOST_AVAILABLE
+    rest = len(error.candidates) - _MAX_AVAILABLE
     more = f" {rest:,} more are left out: a longer name leaves fewer." if rest > 0 else ""
-    names = error.candidates[:_MOST_AVAILABLE]
+    names = error.candidates[:_MAX_AVAILABLE]
     return Refusal(str(error), "ambiguous", next + more, names, given=error.ref)
 
 

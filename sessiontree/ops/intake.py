@@ -28,7 +28,7 @@ from sessiontree.recording.events import MessageCount
 from sessiontree.recording.recorder import StreamAccumulator, agents_cwd
 from sessiontree.session import Session
 
-_MOST_TOLD: Final = 20
+_MAX_TOLD: Final = 20
 
 
 class Import(Budgeted):
@@ -90,7 +90,7 @@ def import_(call: Call, given: Import) -> Imports:
     batch = Batch(importer, paths, fail, dry_run=given.dry_run)
     found = list(batch.results(shown))
     if not found and batch.failed:
-        raise NothingToDoError("; ".join([*failed, *batch.left_out][:_MOST_TOLD]))
+        raise NothingToDoError("; ".join([*failed, *batch.left_out][:_MAX_TOLD]))
     for kind, told in (("Failed", failed), ("Left out", batch.left_out), ("Warning", batch.shared)):
         _tell(call, kind, told)
     found.sort(key=lambda result: result.is_up_to_date)
@@ -122,10 +122,10 @@ def _source(call: Call, source: str) -> str:
 
 
 def _tell(call: Call, kind: str, told: Sequence[str]) -> None:
-    for text in told[:_MOST_TOLD]:
+    for text in told[:_MAX_TOLD]:
         call.warn(f"{kind}: {text}")
-    if len(told) > _MOST_TOLD:
-        call.warn(f"{kind}: and {len(told) - _MOST_TOLD:,} more")
+    if len(told) > _MAX_TOLD:
+        call.warn(f"{kind}: and {len(told) - _MAX_TOLD:,} more")
 
 
 def _imported(result: ImportResult) -> Imported:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sessiontree.views.turns import SessionOutline, Turn
 
 _LONGEST_TEXT: Final = 2000
-_MOST_DAMAGE: Final = 5
+_MAX_DAMAGE: Final = 5
 _RECENT: Final = 40
 """Rows at the leaf that a drawing has in any case: about a quarter of a page."""
 
@@ -40,7 +40,7 @@ class Show(OfSession):
 
 def _facts_in_short(call: Call, given: Show, facts: SessionFacts) -> SessionFacts:
     lanes = [lane for lane in facts.lanes if not is_scratch(lane)]
-    return replace(facts, lanes=lanes, damage=facts.damage[:_MOST_DAMAGE])
+    return replace(facts, lanes=lanes, damage=facts.damage[:_MAX_DAMAGE])
 
 
 @SESSION.method(

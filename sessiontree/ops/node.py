@@ -45,7 +45,7 @@ NODE: Final = Namespace(
 )
 
 _ANY_TEXT: Final = "(?s)."
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 
 Metadata = Annotated[
     dict[str, Any] | None, opt("--metadata", help="Small facts of your own, kept with the entry.")
@@ -364,7 +364,7 @@ def _label(call: Call, given: OfNode, text: str | None) -> Labelled:
                 f"entry {given.entry!r:.100} has no label",
                 "nothing_to_do",
                 "node.labels lists all labels.",
-                list(before.values())[:_MOST_NAMED],
+                list(before.values())[:_MAX_NAMED],
             )
         was = before.get(target.uuid)
         done = "Removed the label of {}" if text is None else "Labelled {} '{}'"
@@ -480,9 +480,9 @@ def _rows(
 
 def _by_text(call: Call, given: Find) -> Page[Row]:
     from sessiontree.library.search import search  # heavy, and only for this
-    from sessiontree.library.search_file import Wanted
+    from sessiontree.library.search_file import SearchFilter
 
-    wanted = Wanted(
+    wanted = SearchFilter(
         frozenset(given.role),
         given.tool,
         current=given.current,
@@ -517,11 +517,11 @@ def _types(session: Session) -> set[str]:
 def _roles(call: Call, given: Find) -> set[str]:
     """The roles by which entries of a session are found."""
     from sessiontree.library.search import search  # heavy, and only for this
-    from sessiontree.library.search_file import Wanted
+    from sessiontree.library.search_file import SearchFilter
     from sessiontree.text.pattern import Pattern
 
     everything = Pattern(_ANY_TEXT, regex=True)
-    wanted = Wanted(facts=True, blobs=given.blobs, conversation=not given.everything)
+    wanted = SearchFilter(facts=True, blobs=given.blobs, conversation=not given.everything)
     found: set[str] = set()
     with closing(search(everything, [call.file(given.session)], wanted, _untold)) as hits:
         for hit in call.each(hits):
@@ -537,7 +537,7 @@ def _tell_missing(call: Call, what: str, given: Iterable[str], there: set[str]) 
     """Name the types or roles that are there, for each given one that no entry has."""
     for name in given:
         if name not in there:
-            known = ", ".join(sorted(there)[:_MOST_NAMED])
+            known = ", ".join(sorted(there)[:_MAX_NAMED])
             call.warn(f"No entry has the {what} {name!r:.100}; those here are {known}")
 
 

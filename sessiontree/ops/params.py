@@ -39,7 +39,7 @@ class Stopped(BaseException):
     """
 
 
-class Tell(Protocol):
+class Reporter(Protocol):
     """Where the reports of a call go."""
 
     def progress(self, message: str, fraction: float | None) -> None: ...
@@ -141,7 +141,7 @@ class Call:
     is_command = False
 
     def __init__(
-        self, scope: Scope, tell: Tell, stop: threading.Event, catalog: MethodCatalog
+        self, scope: Scope, tell: Reporter, stop: threading.Event, catalog: MethodCatalog
     ) -> None:
         self.scope = scope
         self.catalog = catalog

@@ -74,7 +74,7 @@ def row_maker(call: Call, session: Session, width: int = WIDTH) -> Callable[[Ent
     return make
 
 
-MOST_FILES: Final = 12
+MAX_FILES: Final = 12
 _TASK: Final = 100
 _CENTS: Final = 6  # decimals of a cost
 
@@ -123,8 +123,8 @@ def done(work: Work, cwd: str | None) -> dict[str, object]:
     """The values of `WorkDone`; files below the directory `cwd` are relative to it."""
     changed = [relative(path, cwd) for path in work.changed]
     return {
-        "changed": changed[:MOST_FILES],
-        "more_changed": max(0, len(changed) - MOST_FILES),
+        "changed": changed[:MAX_FILES],
+        "more_changed": max(0, len(changed) - MAX_FILES),
         "calls": work.calls,
         "failed": work.failed,
         "refused": work.refused,

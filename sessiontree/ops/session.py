@@ -27,7 +27,7 @@ from sessiontree.library.counts import (
     AT_ONCE,
     BY,
     By,
-    Counter,
+    CountCache,
     with_branches,
     with_counts,
 )
@@ -46,7 +46,7 @@ from sessiontree.library.places import (
 )
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import SessionsOfHits, check_roles, search, unknown_role
-from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, size
 from sessiontree.ops.field import arg, only_for_people, opt
@@ -62,7 +62,7 @@ if TYPE_CHECKING:  # a list of sessions starts without them
 _TITLE: Final = 100
 _HASH: Final = 12  # characters of the hash of a path or a uuid
 _LONGEST_TEXT: Final = 2000
-_MOST_DAMAGE: Final = 5
+_MAX_DAMAGE: Final = 5
 _LONGEST_PATH: Final = 1000
 
 Count = Annotated[int, Meta(ge=0)]
@@ -268,7 +268,7 @@ class _Counts:
     def __init__(self, call: Call, at_once: int | None = AT_ONCE) -> None:
         self._call = call
         self._next: list[SessionInfo] = []
-        self._counter = Counter(cache_folder(), call.leave_out)
+        self._counter = CountCache(cache_folder(), call.leave_out)
         self._counted = self._counter.counted(iter(self._next.pop, None), at_once)
 
     def of(self, one: SessionInfo) -> tuple[SessionInfo, FileCounts | None]:
@@ -414,7 +414,7 @@ class SearchedFiles(NamedTuple):
     ) -> Generator[SearchHit, None, None]:
         """The hits in some of the files; `each` is called with the number of each file."""
         given = self.given
-        wanted = Wanted(
+        wanted = SearchFilter(
             roles=frozenset(given.roles),
             tool=given.tool,
             since=moment_of_parameter("since", given.since),

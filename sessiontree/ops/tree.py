@@ -16,7 +16,7 @@ from sessiontree.engine.names import LEAF
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, by_time
 from sessiontree.library.places import Selection
-from sessiontree.ops.budget import Offset, Page, Paged, Passage, page, page_of, passage
+from sessiontree.ops.budget import Offset, Page, Paged, TextSlice, page, page_of, passage
 from sessiontree.ops.field import arg, only_for_people, opt, optional_for_people
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import TREE
@@ -63,7 +63,7 @@ class Create(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ] = None
 
 
-class Made(msgspec.Struct, omit_defaults=True):
+class CreatedSession(msgspec.Struct, omit_defaults=True):
     """A new session."""
 
     id: Annotated[str, Meta(description="The id of the session.")]
@@ -74,7 +74,7 @@ class Made(msgspec.Struct, omit_defaults=True):
 
 
 @TREE.method("Create a session", "write", core=True)
-def create(call: Call, given: Create) -> Made:
+def create(call: Call, given: Create) -> CreatedSession:
     """Create an empty session in the store. Refuses an id that another session has.
     \f
     An address ends in /PROJECT/NAME.jsonl. Without FILE, the session is made in the store, and 'ls'
@@ -93,7 +93,7 @@ def create(call: Call, given: Create) -> Made:
     with made as session:
         assert session.file is not None
         call.wrote(session.header, "Created {}, session {}", session.file, session.id)
-        return Made(session.id, session.file)
+        return CreatedSession(session.id, session.file)
 
 
 class TreeList(Paged):
@@ -221,9 +221,9 @@ class NewCopy(NamedTuple):
             return made.header
 
 
-def _made(call: Call, given: OfSession, copy: NewCopy) -> Made:
+def _made(call: Call, given: OfSession, copy: NewCopy) -> CreatedSession:
     masked = None if copy.redaction is None else copy.redaction.report()
-    return Made(copy.header()["id"], copy.file, masked)
+    return CreatedSession(copy.header()["id"], copy.file, masked)
 
 
 @TREE.method(
@@ -354,7 +354,7 @@ class Export(Transcribing):
     offset: Offset = 0
 
 
-class Transcript(Passage, kw_only=True, omit_defaults=True):
+class Transcript(TextSlice, kw_only=True, omit_defaults=True):
     """A transcript, or a part of one; `next` is there if it goes on."""
 
     at: Annotated[

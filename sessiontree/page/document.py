@@ -39,7 +39,7 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionExistsError, TooMuchError
 from sessiontree.page import markup, rows
 from sessiontree.page.index import NO_ENTRY, Chunks, Index, packed
-from sessiontree.page.making import ABOVE, MadeTurn, Maker, all_turns
+from sessiontree.page.making import ABOVE, RenderedTurn, TurnRenderer, all_turns
 from sessiontree.page.panels import Changes, Cost, CostsPanel, plot_of
 from sessiontree.page.rows import MadeCommit, PageRow
 from sessiontree.page.templates import Templates
@@ -94,7 +94,7 @@ class Images:
         return f"{before}{quote(os.path.basename(self._folder))}/{name}{after}"
 
 
-MOST_TURNS: Final = 50_000
+MAX_TURNS: Final = 50_000
 """The turns of a page: more of them, in a file of five megabytes, are of a few letters each."""
 
 _TITLE: Final = 120
@@ -119,7 +119,7 @@ def document(
 class Document:
     """What a page shows of a session: the rows as chunks, then the index of them.
 
-    The index is complete when all chunks were taken. A session of more than `MOST_TURNS` turns is
+    The index is complete when all chunks were taken. A session of more than `MAX_TURNS` turns is
     refused with a `TooMuchError`.
     """
 
@@ -137,12 +137,12 @@ class Document:
         self._reader = cursor.reader
         with masking(None if redaction is None else redaction.text):
             self._outline = found or outline(cursor)
-        if (turns := len(self._outline.turns)) > MOST_TURNS:
+        if (turns := len(self._outline.turns)) > MAX_TURNS:
             raise TooMuchError(
-                f"the session has {turns:,} turns; a page shows at most {MOST_TURNS:,}. Export it "
+                f"the session has {turns:,} turns; a page shows at most {MAX_TURNS:,}. Export it "
                 "as Markdown, or fork the path to an earlier entry, and export the fork"
             )
-        self._maker = Maker(cursor, original_line, self._outline, redaction)
+        self._maker = TurnRenderer(cursor, original_line, self._outline, redaction)
         self._warnings: list[str] = []
         self._text = self._maker.text
         self._templates = self._maker.templates
@@ -181,7 +181,7 @@ class Document:
         self._rows.take(made, first_entry)
         yield from self._chunks.take(made)
 
-    def _take_turn(self, place: int, made: MadeTurn) -> Iterator[str]:
+    def _take_turn(self, place: int, made: RenderedTurn) -> Iterator[str]:
         turn = None if place == ABOVE else self._outline.turns[place]
         first, first_entry = self._rows.rows, self._rows.entries
         end = self._reader.header.uuid if turn is None else turn.leaf
@@ -204,7 +204,7 @@ class Document:
         yield from self._take(found, first_entry)
         self._rows.turns.append(self._turn(turn, did, cost, first, first + len(found)))
 
-    def _told_of(self, made: MadeCommit, turn: MadeTurn) -> dict[str, str]:
+    def _told_of(self, made: MadeCommit, turn: RenderedTurn) -> dict[str, str]:
         entry = turn.entries[turn.rows[made.place].entry]
         uuid = self._reader.index().uuids[entry.row]
         return {**msgspec.structs.asdict(made.commit), "uuid": self._text(uuid)}

@@ -23,7 +23,7 @@ import orjson
 
 from sessiontree.core.entry import Entry, moment_of
 from sessiontree.core.index import NO_ROW
-from sessiontree.page.making import MadeTurn
+from sessiontree.page.making import RenderedTurn
 from sessiontree.page.panels import ContextRules
 from sessiontree.page.rows import PageRow
 
@@ -75,7 +75,7 @@ class Index:
             has_entry = first_entry != NO_ENTRY and row.entry != NO_ENTRY
             self._entry_of.append(first_entry + row.entry if has_entry else NO_ENTRY)
 
-    def take_entries(self, made: MadeTurn, first_row: int) -> None:
+    def take_entries(self, made: RenderedTurn, first_row: int) -> None:
         """Take the entries of a turn, whose rows begin with a number."""
         first = self.entries
         for name, found in zip(self._rules, msgspec.structs.astuple(made.rules), strict=True):

@@ -27,9 +27,9 @@ from sessiontree.core.message import Message, count_of_blocks, result_ids
 from sessiontree.edits.tools import SideFacts
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import HandleError
-from sessiontree.operations.workers import Crew, available
+from sessiontree.operations.workers import ProcessPool, available
 from sessiontree.page import rows
-from sessiontree.page.markup import MOST_COLOURED, Colours
+from sessiontree.page.markup import MAX_COLOURED, Colours
 from sessiontree.page.panels import NOTHING, ContextRules, Found, found_in
 from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, PageRow, TurnRows
 from sessiontree.page.templates import Templates
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 ABOVE: Final = -1
 """The place of what is above all turns."""
 
-MOST_ANNOTATIONS: Final = 1000
+MAX_ANNOTATIONS: Final = 1000
 """Annotations that follow each other and have a row each; one row tells of all behind them."""
 
 _COLOURED_PART: Final = 5
@@ -56,7 +56,7 @@ _BYTES_AT_ONCE: Final = 1 << 20
 """The entries that are read at once."""
 
 
-class MadeEntry(msgspec.Struct, array_like=True, gc=False):
+class RenderedEntry(msgspec.Struct, array_like=True, gc=False):
     """An entry of a turn, by its row in the index of the tree."""
 
     row: int
@@ -70,13 +70,13 @@ class MadeEntry(msgspec.Struct, array_like=True, gc=False):
     """What it contributes to a context."""
 
 
-class MadeTurn(msgspec.Struct, array_like=True):
+class RenderedTurn(msgspec.Struct, array_like=True):
     """The rows of a turn, and what the page needs to know of its entries."""
 
     rows: list[PageRow]
     """Without the head of the turn."""
 
-    entries: list[MadeEntry]
+    entries: list[RenderedEntry]
     rules: ContextRules
     changes: list[FileChange]
     commits: list[MadeCommit]
@@ -90,7 +90,7 @@ class MadeTurn(msgspec.Struct, array_like=True):
     warnings: list[str]
 
 
-class Maker:
+class TurnRenderer:
     """Makes turns; `original_line` gives the line of the file that an entry was made of."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Maker:
             self._told = SideFacts(self.masked(line, None))
         return self._told
 
-    def made(self, places: Sequence[int]) -> Iterator[tuple[int, MadeTurn]]:
+    def made(self, places: Sequence[int]) -> Iterator[tuple[int, RenderedTurn]]:
         """Make the turns at places of the outline; `ABOVE` is what is above all turns."""
         rows = [row for place in places for row in self.owned[place]]
         entries, colours = self._entries(rows), self._colours(rows)
@@ -160,7 +160,7 @@ class Maker:
     def _colours(self, rows: Sequence[int]) -> Colours:
         offsets, whole = self.tree.offsets, self.reader.view.size
         size = sum(_end_of(row, offsets, whole) - offsets[row] for row in rows)
-        return Colours(max(MOST_COLOURED * size // whole, size // _COLOURED_PART))
+        return Colours(max(MAX_COLOURED * size // whole, size // _COLOURED_PART))
 
     def _entries(self, rows: Sequence[int]) -> Iterator[tuple[int, Entry]]:
         """The entries of rows; some are read at once, and their handles resolved together."""
@@ -172,7 +172,7 @@ class Maker:
 
 
 class _Making:
-    def __init__(self, maker: Maker, turn: Turn | None, colours: Colours) -> None:
+    def __init__(self, maker: TurnRenderer, turn: Turn | None, colours: Colours) -> None:
         self._maker = maker
         self._made = TurnRows(
             maker.templates,
@@ -184,7 +184,7 @@ class _Making:
         self._waiting = _agents_by_caller(turn)
         self._agents: dict[int, list[int]] = {}
         self._pieces: list[tuple[Entry, int]] = []
-        self._entries: list[MadeEntry] = []
+        self._entries: list[RenderedEntry] = []
         self._rules = ContextRules()
         self._spent: list[Found] = []
         self._annotations = 0  # that follow each other and have rows, up to the entry taken
@@ -205,12 +205,12 @@ class _Making:
         start, number = len(self._made), len(self._entries)
         if not _is_annotation(entry):
             self._end_annotations()
-        elif self._annotations == MOST_ANNOTATIONS:
+        elif self._annotations == MAX_ANNOTATIONS:
             self._take_more(entry, row)
             return
         else:
             self._annotations += 1
-        noted = MadeEntry(row, 0, 0)
+        noted = RenderedEntry(row, 0, 0)
         self._entries.append(noted)
         at = self._take_whole(entry, number, noted)
         if at is None and len(self._made) == start:
@@ -228,7 +228,7 @@ class _Making:
             self._made.add_more(entry.timestamp)
             self._made.own(len(self._made) - 1, len(self._entries))
         self._more += 1
-        self._entries.append(MadeEntry(row, len(self._made) - 1, len(self._made)))
+        self._entries.append(RenderedEntry(row, len(self._made) - 1, len(self._made)))
         if entry.uuid in self._waiting:
             self._end_annotations()
             self._start_agents(entry)
@@ -239,14 +239,14 @@ class _Making:
             self._made.count_more(self._more)
         self._annotations = self._more = 0
 
-    def finished(self) -> MadeTurn:
+    def finished(self) -> RenderedTurn:
         """The turn, when all its entries were taken."""
         self._end_annotations()
         self._take_pieces()
         for agents in self._waiting.values():
             for agent in agents:
                 self._start(agent)
-        return MadeTurn(
+        return RenderedTurn(
             rows=self._made.rows,
             entries=self._entries,
             rules=self._rules,
@@ -276,12 +276,12 @@ class _Making:
         end = len(self._made)
         for piece, row in self._pieces:
             tokens = self._rules.take(piece, len(self._entries))
-            self._entries.append(MadeEntry(row, start, end, tokens))
+            self._entries.append(RenderedEntry(row, start, end, tokens))
         for piece, _ in self._pieces:
             self._start_agents(piece)
         self._pieces.clear()
 
-    def _take_whole(self, entry: Entry, number: int, noted: MadeEntry) -> int | None:
+    def _take_whole(self, entry: Entry, number: int, noted: RenderedEntry) -> int | None:
         """Take an entry; the place of the row that has it where this is not a new one."""
         maker = self._maker
         if is_handle_of_message(entry) or entry.type == "handle":
@@ -316,7 +316,7 @@ class _Making:
         self._made.take_message(message, fields, entry.timestamp)
         return at
 
-    def _take_handle(self, entry: Entry, number: int, noted: MadeEntry) -> int | None:
+    def _take_handle(self, entry: Entry, number: int, noted: RenderedEntry) -> int | None:
         maker = self._maker
         kind, size = _binary_of(entry)
         whole = maker.contents.of_handle(entry)
@@ -348,7 +348,7 @@ def _is_annotation(entry: Entry) -> bool:
     return entry.type in HIDDEN and not is_typed(entry)
 
 
-def agent_row(agent: Subagent, maker: Maker) -> PageRow:
+def agent_row(agent: Subagent, maker: TurnRenderer) -> PageRow:
     """The row of a subagent, in which its turns are."""
     work = agent.work
     facts = [part.text for part in work_parts(work)]
@@ -434,17 +434,17 @@ _SHARE: Final = 256
 """Entries that a process takes at once, in whole turns."""
 
 _AS_JSON: Final = b"j"
-_Made = tuple[int, MadeTurn]  # the place of a turn, and the turn
+_Made = tuple[int, RenderedTurn]  # the place of a turn, and the turn
 
 
-def all_turns(maker: Maker) -> Iterator[_Made]:
+def all_turns(maker: TurnRenderer) -> Iterator[_Made]:
     """All turns with their places, in order; first what is above them."""
     is_large = len(maker.tree) > _MANY
     processes = available() if is_large and maker.redaction is None else 1  # it counts secrets
-    yield from Crew(maker.made, _encoded, _decoded, processes).results(list(_shares(maker)))
+    yield from ProcessPool(maker.made, _encoded, _decoded, processes).results(list(_shares(maker)))
 
 
-def _shares(maker: Maker) -> Iterator[range]:
+def _shares(maker: TurnRenderer) -> Iterator[range]:
     first, size = ABOVE, 0
     for place in range(ABOVE, len(maker.outline.turns)):
         size += len(maker.owned[place])
@@ -459,7 +459,7 @@ def _plain(value: Any) -> str:
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
-_decoder: Final = msgspec.msgpack.Decoder(tuple[int, MadeTurn])
+_decoder: Final = msgspec.msgpack.Decoder(tuple[int, RenderedTurn])
 
 
 def _encoded(made: _Made) -> bytes:
@@ -471,5 +471,5 @@ def _encoded(made: _Made) -> bytes:
 
 def _decoded(frame: bytes) -> _Made:
     if frame[:1] == _AS_JSON:
-        return msgspec.convert(json.loads(frame[1:]), tuple[int, MadeTurn], strict=False)
+        return msgspec.convert(json.loads(frame[1:]), tuple[int, RenderedTurn], strict=False)
     return _decoder.decode(frame[1:])

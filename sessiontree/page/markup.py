@@ -31,7 +31,7 @@ _LONGEST_PROSE: Final = 100_000
 _LONGEST_CODE: Final = 8_000
 """Characters of a block of code that is coloured: each colour is an element of the page."""
 
-MOST_COLOURED: Final = 1_000_000
+MAX_COLOURED: Final = 1_000_000
 """Characters of code in a page that are coloured."""
 
 _IS_COLOURED: Final = "is_coloured"
@@ -68,11 +68,11 @@ def joined(parts: Iterable[Markup]) -> Markup:
 class Colours:
     """How many characters of code may still be coloured.
 
-    All texts of a page share `MOST_COLOURED`, or a part of them: the colours of code take more
+    All texts of a page share `MAX_COLOURED`, or a part of them: the colours of code take more
     time and memory than the code.
     """
 
-    def __init__(self, left: int = MOST_COLOURED) -> None:
+    def __init__(self, left: int = MAX_COLOURED) -> None:
         self._left = left
 
     def take(self, characters: int) -> bool:

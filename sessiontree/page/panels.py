@@ -33,7 +33,7 @@ from sessiontree.text.amounts import in_short
 from sessiontree.views.costs import Prices, with_covered
 from sessiontree.views.turns import SessionOutline
 
-_MOST_TEXT: Final = 400_000  # characters of a file whose states are kept
+_MAX_TEXT: Final = 400_000  # characters of a file whose states are kept
 
 
 class ChangedFile(msgspec.Struct):
@@ -91,7 +91,7 @@ class Changes:
         )
         made = self._after(edit, before)
         file.is_known = file.is_known and file.first is not None and made is not None
-        file.last = made if made is not None and len(made) <= _MOST_TEXT else None
+        file.last = made if made is not None and len(made) <= _MAX_TEXT else None
         if file.last is None:
             file.is_known, file.first = False, None
 

@@ -53,7 +53,7 @@ from sessiontree.views.parts import (
 
 NOTHING: Final = Markup("")
 _GIST: Final = 70
-_MOST_TEXT: Final = 200_000
+_MAX_TEXT: Final = 200_000
 """Characters of a result or an argument that the page has; of a longer one its start and end."""
 
 _SHORT_SUMMARY: Final = 600
@@ -472,7 +472,7 @@ class TurnRows:
         return self._templates.result(markup.joined(shown)) if shown else self._templates.empty()
 
     def _long(self, text: str) -> Markup:
-        parts = list(markup.shortened(text, _MOST_TEXT))
+        parts = list(markup.shortened(text, _MAX_TEXT))
         if len(parts) == 1:
             return markup.pre(text)
         note = self._templates.note(parts[1], "", "left")

@@ -205,7 +205,7 @@ _OPENING: Final = re.compile(  # of an object or list
     r"\s*(?:\{\s*[\"}]|\[\s*(?:[\]\[{\"0-9-]|true|false|null|NaN|Infinity))"
 )
 _DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is parsed
-_MOST_KEYS: Final = 10_000
+_MAX_KEYS: Final = 10_000
 _SEALS: Final = frozenset(SEALS)
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OF_BYTES: Final = frozenset({"data", "base64"})  # keys whose strings may be images
@@ -352,7 +352,7 @@ class Redaction:
         if key in self._plain_keys:
             return key
         masked = self._text(key, entry, None, _DEEPEST_TEXT, is_given=False)
-        if masked == key and len(self._plain_keys) < _MOST_KEYS:
+        if masked == key and len(self._plain_keys) < _MAX_KEYS:
             self._plain_keys.add(key)
         return masked
 
@@ -407,7 +407,7 @@ class Redaction:
 
     def _of_key(self, text: str, key: str | None) -> _FoundSecret | None:
         keyword = None if key is None or key in self._unmarked else keyword_of(key)
-        if key is not None and keyword is None and len(self._unmarked) < _MOST_KEYS:
+        if key is not None and keyword is None and len(self._unmarked) < _MAX_KEYS:
             self._unmarked.add(key)
         if keyword is None or not is_secret_value(keyword, text) or _ASSIGNED not in self._names:
             return None
@@ -440,7 +440,7 @@ class Redaction:
         if not found and is_long:
             self._plain_long.append(text)
         elif not found and len(text) <= 256:  # such as a name, which may come many times
-            if len(self._plain_texts) >= _MOST_KEYS:
+            if len(self._plain_texts) >= _MAX_KEYS:
                 self._plain_texts.clear()
             self._plain_texts.add(text)
         return found

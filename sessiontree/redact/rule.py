@@ -121,7 +121,7 @@ _RANK: Final = {char: rank for rank, char in enumerate(_RARE_FIRST)}
 """The characters of texts, the rarest first; others are rarer still."""
 
 
-class Hints:
+class SubstringMatcher:
     """Some hints, in lower case, to look for in many texts."""
 
     def __init__(self, hints: frozenset[str]) -> None:
@@ -164,16 +164,16 @@ def _rare_end(hint: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def hints_of(hints: frozenset[str]) -> Hints:
+def hints_of(hints: frozenset[str]) -> SubstringMatcher:
     """The search for some hints, which takes a hundredth of a second to make."""
-    return Hints(hints)
+    return SubstringMatcher(hints)
 
 
 def spelled(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-_MOST_KNOWN: Final = 1000
+_MAX_KNOWN: Final = 1000
 _NONE: Final[frozenset[int]] = frozenset()
 
 
@@ -212,7 +212,7 @@ class Rule:
     def _groups(self) -> list[str]:
         return secret_groups(self.pattern)
 
-    def spans(self, text: str, lowered: Lowered) -> Iterable[tuple[int, int]]:
+    def spans(self, text: str, lowered: CasefoldedText) -> Iterable[tuple[int, int]]:
         """The spans of secrets in a text that has one of the hints, if the rule has any.
 
         The text is given with its form from `lowered`.
@@ -226,7 +226,7 @@ class Rule:
             if start < end and (self.accepts is None or self.accepts(match)):
                 yield start, end
 
-    def _tried(self, text: str, lowered: Lowered) -> Iterator[re.Match[str]]:
+    def _tried(self, text: str, lowered: CasefoldedText) -> Iterator[re.Match[str]]:
         assert self.finder is not None
         at = untried = 0  # where a match may start, and before where none starts
         rejected = -1
@@ -272,7 +272,7 @@ _LONG_WORD: Final = re.compile(  # passes over short words, and matches at each 
 )
 
 
-class Lowered:
+class CasefoldedText:
     """A text in lower case, each character in its place, and its long words.
 
     A format is part of a long word.
@@ -313,12 +313,12 @@ class Lowered:
             yield self._sources[word] + hit.start() - self._starts[word]
 
 
-def lowered(text: str) -> Lowered:
+def lowered(text: str) -> CasefoldedText:
     """The form of a text in which the hints of rules are looked for."""
     low = text.lower()
     if len(low) != len(text):
         low = "".join(c.lower() if c.isascii() else c for c in text)
-    return Lowered(low)
+    return CasefoldedText(low)
 
 
 _FILLER: Final = frozenset("x0-_./+=")
@@ -380,13 +380,13 @@ class Rules:
             for start, end in rule.spans(text, low):
                 yield start, end, rule
 
-    def _tried(self, low: Lowered) -> tuple[Rule, ...]:
+    def _tried(self, low: CasefoldedText) -> tuple[Rule, ...]:
         """The rules that a text calls for; those of formats are called for by its long words."""
         words = low.words
         called = self._of_context.by(low.text), self._of_words.by(words) if words else _NONE
         tried = self._known.get(called)
         if tried is None:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             tried = tuple(self._rules[i] for i in sorted(called[0] | called[1]))
             self._known[called] = tried
@@ -420,7 +420,7 @@ class _Called:
         found = tuple(self._hints.within(text))
         called = self._known.get(found)
         if called is None:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             called = self._always.union(*[self._places[hint] for hint in found])
             self._known[found] = called

@@ -22,7 +22,7 @@ _PUBLIC: Final = "public"
 VENDOR: Final = compiled("(?i)<VENDORS>")
 
 
-_MOST_NAMES: Final = 4096  # that are kept, as a text has few different ones
+_MAX_NAMES: Final = 4096  # that are kept, as a text has few different ones
 
 _SECRET_KEY: Final = compiled(
     "(?:<KEYWORD>|<OTHER_KEYWORD>|<CODE_KEYWORD>"
@@ -69,7 +69,7 @@ def is_foreign(name: str) -> bool:
     return _FOREIGN_NAME.search(name) is not None
 
 
-@lru_cache(maxsize=_MOST_NAMES)
+@lru_cache(maxsize=_MAX_NAMES)
 def is_telling(name: str) -> bool:
     """True if a name alone says that its value is a secret: `API_KEY`, not `OPENAI_KEY`."""
     kind = _kind_of_key(name)
@@ -80,7 +80,7 @@ def is_telling(name: str) -> bool:
     return is_foreign(name) or not (_OTHER.search(name) or _CODE_NAME.search(name))
 
 
-@lru_cache(maxsize=_MOST_NAMES)
+@lru_cache(maxsize=_MAX_NAMES)
 def _kind_of_key(name: str) -> str | None:
     """The word before `key` in a name, in lower case; None for another name.
 

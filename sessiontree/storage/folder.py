@@ -13,12 +13,12 @@ from typing import Final
 from sessiontree.errors import SessionExistsError, SessionNotFoundError
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import READ, Descriptor, Durability
-from sessiontree.storage.log import BlobPlace, FileLog
+from sessiontree.storage.log import BlobLocation, FileLog
 from sessiontree.storage.memory import MemoryFiles
 from sessiontree.storage.names import LOCK, SUFFIX
 from sessiontree.storage.place import (
     Address,
-    Ends,
+    HeadAndTail,
     StoredSession,
     address_of,
     check_name,
@@ -55,8 +55,8 @@ class MemoryPlace:
         if self.find(name) is None:
             raise SessionNotFoundError(no_session(name, self.url), self.address(name))
 
-    def blobs(self, name: str) -> BlobPlace:
-        return BlobPlace(_FILES, self.address(name), "os")
+    def blobs(self, name: str) -> BlobLocation:
+        return BlobLocation(_FILES, self.address(name), "os")
 
     def create(self, name: str, blocks: Iterable[bytes]) -> None:
         self._check_free(check_name(name, self.url))
@@ -78,12 +78,12 @@ class MemoryPlace:
             if path.endswith(SUFFIX) and (found := self.find(self.name(path))) is not None:
                 yield found
 
-    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[HeadAndTail]:
         for found in self.list(prefix):
             with Descriptor(_FILES, _FILES.open(self.address(found.name), READ)) as fd:
                 start = max(0, found.size - tail)
                 first, last = _FILES.read(fd, head, 0), _FILES.read(fd, found.size - start, start)
-                yield Ends(found, first, last)
+                yield HeadAndTail(found, first, last)
 
     def beside(self, name: str) -> Iterator[tuple[str, int]]:
         for path in self._beside(name):

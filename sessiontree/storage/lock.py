@@ -5,7 +5,7 @@ with its process. It is held during one write, or for life by an exclusive write
 then writes its name into the lock file.
 
 A writer must know before each entry that its file and its lock are still at their paths.
-Two calls of `stat` cost more than the entry. `Surroundings` asks for their folder once
+Two calls of `stat` cost more than the entry. `DirectoryWatch` asks for their folder once
 instead: POSIX changes a folder's times whenever a name in it is made, renamed or removed.
 For a millisecond after a look at the path of the folder, its open descriptor is asked, which
 takes half the time: a loop of appends looks at the path once a millisecond.
@@ -62,7 +62,7 @@ TRUSTED_SECONDS: Final = 0.001
 another program would have to change it between two appends of one loop."""
 
 
-class Surroundings:
+class DirectoryWatch:
     """What is around the files of one folder; an empty path is the working directory.
 
     Attributes:
@@ -271,7 +271,7 @@ class WriterLock:
         threads: keeps the threads of this process apart.
         written: where the last write under it ended, by any session of this process that
             goes by it.
-        seen: the number of what surrounded it when it was last taken; see `Surroundings`.
+        seen: the number of what surrounded it when it was last taken; see `DirectoryWatch`.
     """
 
     def __init__(self, fs: FileSystem, path: str) -> None:
@@ -279,7 +279,7 @@ class WriterLock:
         self._fs = fs
         self._lock_file = _LockFile(fs, -1)
         self._process = _process
-        self._surroundings = Surroundings(fs, os.path.dirname(path))
+        self._surroundings = DirectoryWatch(fs, os.path.dirname(path))
         self.seen = 0
         self.threads = ThreadLock(self.file)
         self.written = 0

@@ -47,7 +47,7 @@ from sessiontree.storage.lock import TRUSTED_SECONDS, ThreadLock, WriterLock
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
     from sessiontree.storage.sidecars import FileParts, Parts
-    from sessiontree.text.pattern import Sought
+    from sessiontree.text.pattern import Prefilter
 
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ Find = Callable[[str, int], int]
 The line may turn out to be another, and there may be a line where none is found: it is a hint.
 """
 
-LinesWith = Callable[["Sought"], Generator[tuple[int, bytes], None, None]]
+LinesWith = Callable[["Prefilter"], Generator[tuple[int, bytes], None, None]]
 """Takes what is sought, yields runs of bytes with their offsets, in order: each line that has it.
 
 Each run is one line with its LF. If one has no LF, it is the last, and all that begins there may
@@ -87,7 +87,7 @@ def closed_on_failure(log: Closable) -> Iterator[None]:
         raise
 
 
-class BlobPlace(NamedTuple):
+class BlobLocation(NamedTuple):
     """Where the blobs of a log are kept; opens nothing by itself."""
 
     fs: FileSystem  # what has them as files
@@ -127,7 +127,7 @@ class Log(Protocol):
     def closed(self) -> bool: ...
 
     @property
-    def blobs(self) -> BlobPlace:
+    def blobs(self) -> BlobLocation:
         """Where the blobs of the log are kept."""
 
     def read(self, offset: int, size: int) -> bytes:
@@ -317,7 +317,7 @@ class FileLog:
     ) -> None:
         self.fs = fs
         self.path = self.name = path
-        self.blobs = BlobPlace(fs, path, durability)
+        self.blobs = BlobLocation(fs, path, durability)
         self.readonly = readonly
         self.durability = durability
         self.lock = lock or WriterLock(fs, fs.real_path(path) + ".lock")
@@ -578,10 +578,10 @@ class BytesLog:
             self._content += block
 
     @functools.cached_property
-    def blobs(self) -> BlobPlace:
+    def blobs(self) -> BlobLocation:
         from sessiontree.storage.memory import MemoryFiles  # few translated files are asked for one
 
-        return BlobPlace(MemoryFiles(), self.name, "os")
+        return BlobLocation(MemoryFiles(), self.name, "os")
 
     def read(self, offset: int, size: int) -> bytes:
         if self.closed:
@@ -651,7 +651,7 @@ class BytesLog:
 _NUMBERS: Final = itertools.count()
 
 
-class Sharing:
+class SharedLogState:
     """What the logs of one opened session share, and those of another session do not."""
 
     def __init__(self, name: str) -> None:

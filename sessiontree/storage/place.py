@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from sessiontree.storage.fs import Durability
-    from sessiontree.storage.log import BlobPlace, Log
-    from sessiontree.text.pattern import Sought
+    from sessiontree.storage.log import BlobLocation, Log
+    from sessiontree.text.pattern import Prefilter
 
 SCHEMES: Final = ("postgresql", "s3", "memory")
 """Those of addresses of places; `file` is a path."""
@@ -54,7 +54,7 @@ WAY_HOME: Final = (
 START: Final = 4096
 """A search reads so many bytes at the start of a session to know its format."""
 
-LikelyNames = Callable[[Collection[str], "Sought", bytes], set[str]]
+LikelyNames = Callable[[Collection[str], "Prefilter", bytes], set[str]]
 """Takes names, what is sought, and a start; gives the names of those sessions that may have a hit.
 
 Such a session has a line with what is sought, or the given start within its first `START` bytes.
@@ -72,7 +72,7 @@ class StoredSession(NamedTuple):
     modified: float
 
 
-class Ends(NamedTuple):
+class HeadAndTail(NamedTuple):
     """A session in a place with the bytes at its start and at its end, which may overlap."""
 
     found: StoredSession
@@ -114,7 +114,7 @@ class Place(Protocol):
             SessionNotFoundError: there is none of this name.
         """
 
-    def blobs(self, name: str) -> BlobPlace:
+    def blobs(self, name: str) -> BlobLocation:
         """Where the blobs of a session are kept, which need not be there."""
 
     def beside(self, name: str) -> Iterator[tuple[str, int]]:
@@ -133,7 +133,7 @@ class Place(Protocol):
     def list(self, prefix: str = "") -> Iterator[StoredSession]:
         """The sessions whose names begin with a text, in no fixed order, also damaged ones."""
 
-    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[HeadAndTail]:
         """The same sessions, with up to so many bytes at their starts and ends."""
 
     @property

@@ -20,12 +20,12 @@ from sessiontree.storage.place import START, is_address
 
 if TYPE_CHECKING:
     from sessiontree.storage.log import LinesWith
-    from sessiontree.text.pattern import Sought
+    from sessiontree.text.pattern import Prefilter
 
 Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
 """Takes whole lines and where they end, gives where the lines wanted begin and end."""
 
-Narrow = Callable[[bytes], "Sought | None"]
+Narrow = Callable[[bytes], "Prefilter | None"]
 """Takes the start of a log, `START` bytes; gives what each line has that is wanted.
 
 None where any line may be wanted.
@@ -51,7 +51,7 @@ class Scanner:
 
     def __init__(self) -> None:
         self._buffer = bytearray(BLOCK)
-        self.inside: Inside | None = None
+        self.inside: DecompressedFile | None = None
 
     def lines(
         self, file: str, find: Find, narrow: Narrow = _nothing
@@ -60,7 +60,7 @@ class Scanner:
 
         `narrow` tells what each of them has, for a server that can search. A last line without its
         LF counts as well. Raises OSError as the system does, and for
-        a compressed file as `Inside.readinto` does.
+        a compressed file as `DecompressedFile.readinto` does.
         """
         if is_address(file):
             yield from self._lines_of_log(file, find, narrow)
@@ -75,7 +75,7 @@ class Scanner:
             while True:
                 got = fill(memoryview(buffer)[filled:]) or 0
                 if not offset + filled and buffer.startswith(MAGIC):
-                    self.inside = inside = Inside(scanned)
+                    self.inside = inside = DecompressedFile(scanned)
                     fill = inside.readinto
                     got = fill(memoryview(buffer))
                 filled += got
@@ -126,7 +126,7 @@ class Scanner:
 
 
 def _found(
-    lines_with: LinesWith, sought: Sought, find: Find
+    lines_with: LinesWith, sought: Prefilter, find: Find
 ) -> Generator[tuple[int, bytes], None, int | None]:
     """The lines that a log's server finds; returns from where on it does not know them, if so."""
     with closing(lines_with(sought)) as found:
@@ -152,7 +152,7 @@ class ScannedFile:
         return DISK.stat(self._fd).size  # `DISK.size` would move the position of the scan
 
 
-class Inside:
+class DecompressedFile:
     """The decompressed content of a compressed file, from start to end.
 
     `number` is that of the line given last, from 1.

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from sessiontree.context.providers.reading import (
-    Hosted,
     Media,
     MessageReader,
     Part,
     Result,
     SentCall,
+    ServerToolBlock,
     TextPart,
     Thinking,
 )
 from sessiontree.context.providers.values import RequestNotes
-from sessiontree.core.display import before_cut
+from sessiontree.core.display import mask_then_cut
 from sessiontree.core.message import Message, json_text
 
 LONGEST: Final = 2_000  # characters of a result, or of the arguments of a call
@@ -72,7 +72,7 @@ def _passages(part: Part, side: str, names: dict[str, str]) -> Iterator[tuple[st
         ]
         title = "failed result" if part.failed else "result"
         yield f"{title} of {name}", _cut("\n".join(texts)) or "(empty)"
-    elif isinstance(part, Hosted):
+    elif isinstance(part, ServerToolBlock):
         yield "tool of the provider", _cut(json_text(part.block))
     else:
         assert isinstance(part, Thinking)
@@ -91,6 +91,6 @@ def _cut(text: str) -> str:
     if left <= 0:
         return text
     half = LONGEST // 2
-    begin = before_cut(text, 0, half)[:half]
-    end = before_cut(text, len(text) - half, len(text))[-half:]
+    begin = mask_then_cut(text, 0, half)[:half]
+    end = mask_then_cut(text, len(text) - half, len(text))[-half:]
     return f"{begin}\n[… {left:,} characters are left out …]\n{end}"

@@ -25,7 +25,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.errors import UsageError
 
-__all__ = ["AllOf", "Pattern", "Sought", "Span", "finder", "lines_with", "query"]
+__all__ = ["AllOf", "Pattern", "Prefilter", "Span", "finder", "lines_with", "query"]
 
 Span = tuple[int, int]
 
@@ -39,7 +39,7 @@ _ESCAPED_LATIN: Final = b"\\u00"  # begins the escapes of ASCII and Latin-1: one
 _FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost a search
 
 
-class Sought(NamedTuple):
+class Prefilter(NamedTuple):
     """What each line that may match has."""
 
     needles: tuple[bytes, ...]  # byte strings, of which it has at least one
@@ -65,7 +65,7 @@ class Pattern:
         except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"'{text:.200}' is not a regular expression: {error}") from error
         # what each line that may match has; None where nothing is certain
-        self.sought: Sought | None = None
+        self.sought: Prefilter | None = None
         needles_of = _needles_ignoring_case if ignore_case else _needles
         needles: dict[bytes, None] = {}
         for spelling in (_required_by(text),) if regex else spellings:
@@ -73,7 +73,7 @@ class Pattern:
             if found is None:
                 return
             needles.update(dict.fromkeys(found))
-        self.sought = Sought(tuple(needles), ignore_case)
+        self.sought = Prefilter(tuple(needles), ignore_case)
         self._needles = _Needles(tuple(needles))
 
     def search(self, text: str) -> Span | None:

@@ -166,7 +166,7 @@ def _text(keys: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def is_unclear(entry: Entry) -> bool:
+def is_uninformative(entry: Entry) -> bool:
     """True if an entry is a handle of a message, and lacks its role or its preview."""
     if not is_handle_of_message(entry):
         return False

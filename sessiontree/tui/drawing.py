@@ -109,7 +109,7 @@ def title_lines(count: int, among: int, words: str, order: str) -> tuple[Line, L
     return [Span(f"sessiontree · {found}")], [Span(f"by {order}")]
 
 
-_MOST_INDENTED: Final = 8
+_MAX_INDENTED: Final = 8
 
 
 def rows_of(
@@ -121,14 +121,14 @@ def rows_of(
     def is_folded(run: Run) -> bool:
         return bool(run.joint) and turns[run.nodes[0]].uuid in folded
 
-    rows = outline_rows(TurnTree(turns), deepest=_MOST_INDENTED, folded=is_folded, opened=opened)
+    rows = outline_rows(TurnTree(turns), deepest=_MAX_INDENTED, folded=is_folded, opened=opened)
     return [row for row in rows if row.kind != "end"]
 
 
 def row_line(outline: SessionOutline, row: OutlineRow, width: int) -> Line:
     """A row of the outline on the screen."""
     turn = outline.turns[row.place]
-    indent = Span("│ " * min(row.level, _MOST_INDENTED), "dim")
+    indent = Span("│ " * min(row.level, _MAX_INDENTED), "dim")
     if row.kind == "event":
         return [indent, Span("      "), event_in(turn.events[row.item])]
     if row.kind == "reply":

@@ -59,7 +59,7 @@ _INSTALL: Final = "pip install '.[web]'"
 _NEEDED: Final = ("starlette", "uvicorn")
 
 
-class Viewing:
+class ViewServers:
     """The servers that were started, by the files that they show."""
 
     def __init__(self) -> None:

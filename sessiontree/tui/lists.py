@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Any, ClassVar, Final
 
 from sessiontree.core.display import one_line
-from sessiontree.library.counts import BY, By, Counter
+from sessiontree.library.counts import BY, By, CountCache
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import search
-from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.library.spending import (
     CountedSession,
     Name,
@@ -69,7 +69,7 @@ class HitsView(View, inherit_bindings=False):
         return search(
             query(self._words),
             self._files(),
-            Wanted(conversation=True),
+            SearchFilter(conversation=True),
             self._problems.append,
             limit=1000,
             each=self._check,
@@ -254,7 +254,7 @@ class SpendingView(View, inherit_bindings=False):
         return spendings_of(self._counted(), BY, prices, self._problems.append), prices
 
     def _counted(self) -> Iterator[CountedSession]:
-        counter = Counter(cache_folder(), self._problems.append)
+        counter = CountCache(cache_folder(), self._problems.append)
         for number, each in enumerate(counter.counted(self._sessions, None)):
             self._note(number)
             yield each

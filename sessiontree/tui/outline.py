@@ -17,7 +17,7 @@ from sessiontree.session import Session
 from sessiontree.text.columns import Line, Span
 from sessiontree.tui import reader
 from sessiontree.tui.drawing import last_line, row_line, rows_of
-from sessiontree.tui.leaving import Viewing, ask_to_resume
+from sessiontree.tui.leaving import ViewServers, ask_to_resume
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, TRASHED, View, key
@@ -313,7 +313,7 @@ class OutlineView(View, inherit_bindings=False):
             self.run_worker(self._view(turn))
 
     async def _view(self, turn: Turn) -> None:
-        viewing: Viewing = self.app.viewing  # type: ignore[attr-defined]
+        viewing: ViewServers = self.app.viewing  # type: ignore[attr-defined]
         told = await self.tried(asyncio.to_thread(viewing.open, self.file, turn.uuid))
         if told is not None:
             self.tell(told)

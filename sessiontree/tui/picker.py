@@ -18,7 +18,7 @@ from sessiontree.library.places import ORDERS, in_order
 from sessiontree.text.columns import Line, Span
 from sessiontree.tui import reader
 from sessiontree.tui.drawing import matching, preview_lines, session_line, title_lines
-from sessiontree.tui.leaving import Resume, Viewing, ask_to_resume
+from sessiontree.tui.leaving import Resume, ViewServers, ask_to_resume
 from sessiontree.tui.lines import Bar, Lines, PreviewLines
 from sessiontree.tui.outline import OutlineView
 from sessiontree.tui.view import HELP, MOVING, TRASHED, View, key
@@ -236,7 +236,7 @@ class Browser(App[Resume]):
             os.environ["NO_COLOR"] = no_colour
         self._sessions, self._find, self._file = sessions, find, file
         self._clock = clock
-        self.viewing = Viewing()
+        self.viewing = ViewServers()
 
     def on_mount(self) -> None:
         self.theme = "ansi-dark"

@@ -30,7 +30,7 @@ Opening = Callable[[str], Session | None]
 """Opens a file; None if it does not give a session."""
 
 
-class Ended(Exception):
+class ReaderClosed(Exception):
     """The reader was closed, or has no session."""
 
 
@@ -83,7 +83,7 @@ class FileReader:
     def check(self) -> None:
         """Raise Ended if the reader is closed; long readings call it from time to time."""
         if self._is_closed:
-            raise Ended
+            raise ReaderClosed
 
     def close(self) -> None:
         """Close the session once what is read is done or given up."""
@@ -94,7 +94,7 @@ class FileReader:
         if self._session is None:
             self._session = self._opening(self.file)
         if self._session is None:
-            raise Ended
+            raise ReaderClosed
         return self._session
 
     def _run(self) -> None:

@@ -14,7 +14,7 @@ from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, Step, fault
 from sessiontree.text.columns import Line, Span, beside, filled, wrapped
 from sessiontree.tui.lines import Ask, Bar, Lines, PreviewLines
-from sessiontree.tui.reader import Ended
+from sessiontree.tui.reader import ReaderClosed
 
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ class View(Screen[Any], inherit_bindings=False):
         """What is done; None with a message if it fails."""
         try:
             return await doing
-        except Ended:
+        except ReaderClosed:
             return None
         except Exception as error:
             self.tell(message_of(error), "failure")

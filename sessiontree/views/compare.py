@@ -15,7 +15,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, Entry
 from sessiontree.engine.cursor import Cursor
 from sessiontree.views.turns import SessionOutline, Turn, outline
-from sessiontree.views.work import TEXT, Answers, TurnEvent, Work, WorkTally, total
+from sessiontree.views.work import TEXT, AnswerUsageDedup, TurnEvent, Work, WorkTally, total
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ def _below(cursor: Cursor, leaf: Entry, common: Entry | None) -> Iterator[Entry]
 
 def _turns(entries: list[Entry], rest: Turn | None, starts: dict[str, Turn]) -> Iterator[Turn]:
     """The turns of the entries of a path, each with the work of these entries alone."""
-    answers = Answers()
+    answers = AnswerUsageDedup()
     turn: Turn | None = None
     tally, events, last = WorkTally(), list[TurnEvent](), ""
     for entry in entries:

@@ -223,7 +223,7 @@ def _subagent_rows(
 _FOLD_LONGER_THAN: Final = 8  # rows
 _FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
 _LEAST: Final = 8  # characters of an entry's content
-_MOST_COLUMNS: Final = 24  # of side branches; deeper ones are drawn in the last
+_MAX_COLUMNS: Final = 24  # of side branches; deeper ones are drawn in the last
 
 
 def draw(
@@ -279,7 +279,7 @@ class _Picture:
     def lines(self) -> Iterator[str]:
         yield self._heading()
         roots = [Run((root,)) for root in self._tree.roots()]
-        for run in layout(self, roots, deepest=_MOST_COLUMNS):
+        for run in layout(self, roots, deepest=_MAX_COLUMNS):
             first = run.nodes[0]
             if first and self._tree.parents[first] == NO_ROW and self._leads_on[first]:
                 parent = self._outline.entry(first).parent_uuid

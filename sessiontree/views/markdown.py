@@ -364,7 +364,7 @@ class AnswerParts:
 _TITLE: Final = 80  # characters
 _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
 _HANDLES_AT_ONCE: Final = 1000  # entries
-_MOST_WARNINGS: Final = 1000  # at the end; in the text, a placeholder stands in each place
+_MAX_WARNINGS: Final = 1000  # at the end; in the text, a placeholder stands in each place
 
 
 def transcript(
@@ -712,7 +712,7 @@ class _MarkdownTranscript:
             yield "---"
             yield f"*Not shown: {', '.join(counts)}.*"
         warnings = list(dict.fromkeys(self._warnings))
-        for warning in warnings[:_MOST_WARNINGS]:
+        for warning in warnings[:_MAX_WARNINGS]:
             yield f"*Warning: {inline(self._text(warning))}*"
-        if (more := len(warnings) - _MOST_WARNINGS) > 0:
+        if (more := len(warnings) - _MAX_WARNINGS) > 0:
             yield f"*Warning: there are {more:,} more warnings of this transcript.*"

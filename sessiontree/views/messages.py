@@ -217,7 +217,7 @@ def _said_in(entries: Sequence[Entry]) -> Iterator[Message]:
             yield message
 
 
-class WithMessages(Summarized):
+class ResolvedEntries(Summarized):
     """Entries of which each `handle` has the message it resolves to, as `entry["message"]`.
 
     Nothing is resolved before it is read. `request` gives their `text`; by default, it has their
@@ -249,11 +249,11 @@ class WithMessages(Summarized):
     @overload
     def __getitem__(self, at: int) -> Entry: ...
     @overload
-    def __getitem__(self, at: slice) -> WithMessages: ...
-    def __getitem__(self, at: int | slice) -> Entry | WithMessages:
+    def __getitem__(self, at: slice) -> ResolvedEntries: ...
+    def __getitem__(self, at: int | slice) -> Entry | ResolvedEntries:
         if isinstance(at, slice):
-            return WithMessages(self._entries[at], self._resolve)
-        return next(iter(WithMessages([self._entries[at]], self._resolve)))
+            return ResolvedEntries(self._entries[at], self._resolve)
+        return next(iter(ResolvedEntries([self._entries[at]], self._resolve)))
 
     def __iter__(self) -> Iterator[Entry]:
         lack = "the summarizer gets no message of them"
@@ -272,7 +272,7 @@ def summary_text(
 
     `request` gives the text for a model, by default that of the entries.
     """
-    given = WithMessages(entries, cursor.messages, request)
+    given = ResolvedEntries(entries, cursor.messages, request)
     return text_of_summary(summary, given, instructions)
 
 

@@ -18,12 +18,12 @@ from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
-from sessiontree.text.preview import is_unclear, preview, role, speaker, told
+from sessiontree.text.preview import is_uninformative, preview, role, speaker, told
 from sessiontree.views.messages import is_typed, with_messages
 from sessiontree.views.parts import Part, parts_of
 from sessiontree.views.tree import EntryTree, entries_by_row, path_rows
-from sessiontree.views.turns import Turn, Turning, entries_of
-from sessiontree.views.work import Uncounted, told_by
+from sessiontree.views.turns import Turn, TurnBuilder, entries_of
+from sessiontree.views.work import NullTally, told_by
 
 
 class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -72,7 +72,7 @@ def _rows(
     on_path: bytearray,
 ) -> Iterator[TreeRow]:
     labels = outline.names.labels
-    turning = Turning(outline, Uncounted)
+    turning = TurnBuilder(outline, NullTally)
     for row, entry in entries_by_row(outline, lines, len(depths)):
         is_prompt = turning.take(row, entry)
         told = told_by(entry)
@@ -127,7 +127,7 @@ class ReadEntry(msgspec.Struct, frozen=True):
 def said_in(cursor: Cursor, turn: Turn) -> Iterator[tuple[Entry, Message | None]]:
     """Yield the entries of a turn that say something, each with the message behind its handle."""
     entries = entries_of(cursor, turn)
-    for entry, message in with_messages(entries, cursor.messages, is_wanted=is_unclear):
+    for entry, message in with_messages(entries, cursor.messages, is_wanted=is_uninformative):
         if entry.type in CONTENT or is_typed(entry):
             yield entry, message
 

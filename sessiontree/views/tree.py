@@ -94,7 +94,7 @@ def subagent_lanes(reader: TreeReader) -> frozenset[str | None]:
         lane
         for lane, row in tree.first_of_each_lane().items()
         if is_named_by_agent(lane, agent)
-        or (tree.type_of(row) == "custom" and begins_subagent(reader.entry_at(row)))
+        or (tree.type_of(row) == "custom" and starts_subagent_lane(reader.entry_at(row)))
     )
 
 
@@ -105,7 +105,7 @@ def agent_of(header: Entry) -> str | None:
     return one_line(agent, 60) if isinstance(agent, str) and agent else None
 
 
-def begins_subagent(entry: Entry) -> bool:
+def starts_subagent_lane(entry: Entry) -> bool:
     """Whether a lane that begins with this entry is a subagent's."""
     return entry.type == "custom" and str(entry.as_stored.get("customType")).endswith(":subagent")
 

@@ -44,18 +44,18 @@ from sessiontree.views.messages import (
 from sessiontree.views.tree import (
     EntryTree,
     agent_of,
-    begins_subagent,
     entries_by_row,
     is_named_by_agent,
     path_rows,
+    starts_subagent_lane,
 )
 from sessiontree.views.work import (
     TEXT,
-    Answers,
+    AnswerUsageDedup,
+    NullTally,
     Outcome,
     TurnEnd,
     TurnEvent,
-    Uncounted,
     Work,
     WorkTally,
     ends_of,
@@ -64,7 +64,7 @@ from sessiontree.views.work import (
     total,
 )
 
-_MOST_NAMES: Final = 8
+_MAX_NAMES: Final = 8
 _SHOWN_EVERY: Final = 1024  # entries
 _NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
 _SIDE_AGENTS: Final = ("agent-acompact", "agent-aside_question", "agent-aprompt_suggestion")
@@ -226,7 +226,7 @@ def outline(
     """
     with cursor.alone(), gc_paused():
         drawn = EntryTree.of(cursor)
-        turning = Turning(drawn)
+        turning = TurnBuilder(drawn)
         size = len(drawn.tree)
         for done, _ in enumerate(_taken(turning, drawn)):
             if not done % _SHOWN_EVERY:
@@ -238,7 +238,7 @@ def numbers_of(cursor: Cursor) -> dict[str, int]:
     """The number of the turn of each entry, by its uuid, without what subagents did."""
     with cursor.alone():
         drawn = EntryTree.of(cursor)
-        turning = Turning(drawn, Uncounted)
+        turning = TurnBuilder(drawn, NullTally)
         rows = ((uuid, turning.number_of(row)) for row, uuid in _taken(turning, drawn))
         return {uuid: number for uuid, number in rows if number}
 
@@ -266,7 +266,7 @@ def prompt_numbers(cursor: Cursor) -> dict[str, int]:
             if entry is None:  # damaged
                 continue
             lane = entry.lane
-            if begins_subagent(entry) or is_named_by_agent(lane, maker):
+            if starts_subagent_lane(entry) or is_named_by_agent(lane, maker):
                 agents.add(lane)
             if lane not in agents and is_shown_as_prompt(entry):
                 count += 1
@@ -278,7 +278,7 @@ _OF_PROMPTS: Final = (b'"user"', b'"typed"', b'"handle"', b':subagent"')
 """What the line of a prompt, or of the start of a subagent, has one of."""
 
 
-def _taken(turning: Turning, drawn: EntryTree) -> Iterator[tuple[int, str]]:
+def _taken(turning: TurnBuilder, drawn: EntryTree) -> Iterator[tuple[int, str]]:
     for row, entry in _entries_in_order(drawn):
         turning.take(row, entry)
         yield row, entry.uuid
@@ -341,7 +341,7 @@ def latest(cursor: Cursor, most: int = 600) -> list[Turn]:
     with cursor.alone():
         entries = list(islice(cursor.up(), most))[::-1]
         is_cut = not entries or entries[0].type != HEADER  # also where what is above is missing
-        answers = Answers()
+        answers = AnswerUsageDedup()
         groups: list[list[Entry]] = [[]]
         for entry in entries:
             if is_shown_as_prompt(entry):
@@ -353,7 +353,7 @@ def latest(cursor: Cursor, most: int = 600) -> list[Turn]:
         return [turn for turn in found if turn.prompt is not None or turn.answer]
 
 
-def _read_alone(entries: list[Entry], answers: Answers) -> Turn:
+def _read_alone(entries: list[Entry], answers: AnswerUsageDedup) -> Turn:
     first, tally, events = entries[0], WorkTally(), []
     for entry in entries:
         events += tally.take(entry, answers)
@@ -424,7 +424,7 @@ def _text(value: Any) -> str | None:
     return one_line(value, TEXT) if isinstance(value, str) and value else None
 
 
-class Turning:
+class TurnBuilder:
     """Finds the turn of each entry; takes the entries of a session, parents first.
 
     `tallying` makes the tally of a turn; with one that does not count, there is no outline.
@@ -450,7 +450,7 @@ class Turning:
         self._last_of_main = NO_ROW
         self._numbers = 0
         self._parts: Counter[int] = Counter()
-        self._answers = Answers()
+        self._answers = AnswerUsageDedup()
 
     def _branch_names(self) -> dict[int, tuple[str, ...]]:
         rows = self._outline.names.branch_rows(self._tree)
@@ -469,7 +469,7 @@ class Turning:
             is_named = parent != anchor or anchor in self._summaries
             above = self._names.get(parent, ()) if is_named else ()
             if names := (*above, *self._names.get(row, ())):
-                self._names[row] = names[:_MOST_NAMES]
+                self._names[row] = names[:_MAX_NAMES]
             if entry.type == "usage" and node != NO_ROW:
                 self._nodes[node].tally.take(entry, self._answers)
             elif entry.type == "context_edit" and parent != NO_ROW:
@@ -489,11 +489,11 @@ class Turning:
         found = self._nodes[node]
         found.last = row
         if names and entry.type not in SUMMARIES:
-            found.names = (*found.names, *names)[:_MOST_NAMES]
+            found.names = (*found.names, *names)[:_MAX_NAMES]
         before = self._summaries.pop(anchor, [])
         events = [] if is_copy else found.tally.take(entry, self._answers)
         if entry.type in SUMMARIES:
-            self._summaries[row] = [*before, *events][-_MOST_NAMES:]
+            self._summaries[row] = [*before, *events][-_MAX_NAMES:]
             if names:
                 self._names[row] = names
         else:
@@ -550,7 +550,7 @@ class Turning:
     def _started(self, entry: Entry) -> _Agent | None:
         """The subagent that begins with the first entry of a lane; None for another lane."""
         data: Any = {}
-        if begins_subagent(entry):
+        if starts_subagent_lane(entry):
             data = entry.as_stored.get("data")
         elif not is_named_by_agent(entry.lane, self.agent):
             return None

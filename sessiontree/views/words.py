@@ -73,7 +73,7 @@ _PASTED: Final = re.compile(
     r"""(['"])(/[^'"↵]*/[^'"↵]*)\1|((?:/(?:\\.|[^/\s↵\\])+){3,})(?=\s|↵|$)"""
 )
 
-_MOST_LABELS: Final = 4
+_MAX_LABELS: Final = 4
 _NAME: Final = 16  # columns of the name of a pasted path
 
 
@@ -242,8 +242,8 @@ def words_of(turn: Turn, agent: str = "") -> list[Span]:
     elif not turn.subagent and turn.lane is not None:
         words.append(Span(f"lane {one_line(turn.lane, 40)}: ", "agent"))
     words += [Span(f"({one_line(name, 40)}) ", "branch") for name in turn.names]
-    words += [Span(f"[{one_line(label, 40)}] ", "label") for _, label in turn.labels[:_MOST_LABELS]]
-    if (more := len(turn.labels) - _MOST_LABELS) > 0:
+    words += [Span(f"[{one_line(label, 40)}] ", "label") for _, label in turn.labels[:_MAX_LABELS]]
+    if (more := len(turn.labels) - _MAX_LABELS) > 0:
         words.append(Span(f"[+{more:,}] ", "label"))
     return [*words, Span(asked_in(turn), _role_of(turn))]
 

@@ -25,7 +25,7 @@ from msgspec.structs import asdict, astuple
 
 from sessiontree.core.activity import (
     SYNTHETIC,
-    Asked,
+    Question,
     answers_in,
     ended_calls,
     error_of,
@@ -38,7 +38,7 @@ from sessiontree.core.activity import (
     results_of,
 )
 from sessiontree.core.blocks import is_handle_of_message, role_of_entry
-from sessiontree.core.display import before_cut, one_line
+from sessiontree.core.display import mask_then_cut, one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry, moment_of
 from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
 from sessiontree.core.usage import ANSWERS, Usage, advice_in, counts_instead, usage_of
@@ -201,7 +201,7 @@ def total(parts: Iterable[Work]) -> Work:
     return whole.work()
 
 
-class Answers:
+class AnswerUsageDedup:
     """Counts the usage of each answer once, however many entries repeat it."""
 
     def __init__(self) -> None:
@@ -233,8 +233,8 @@ def ends_of(text: str) -> str:
     """A text; of a long one its start and its end, where the request or a question stands."""
     if len(text) <= TEXT:
         return text
-    begins = before_cut(text, 0, TEXT)
-    end = before_cut(text, len(text) - _END, len(text))[-_END:]
+    begins = mask_then_cut(text, 0, TEXT)
+    end = mask_then_cut(text, len(text) - _END, len(text))[-_END:]
     end = end[end.find(" ", 0, _END // 4) + 1 :].lstrip()
     return f"{begins[: TEXT - len(end) - 3].rstrip()} … {end}"
 
@@ -301,7 +301,7 @@ class WorkTally:
         self._failed = self._refused = self._unanswered = self.interruptions = 0
         self._files: dict[str, bool] = {}  # whether it was changed, by path
         self._changes: dict[str, list[str]] = {}  # what a call changes if it is done, by its id
-        self._asked: dict[str, list[Asked]] = {}  # what a call asks the user, by its id
+        self._asked: dict[str, list[Question]] = {}  # what a call asks the user, by its id
         self._usage = _NOTHING
         self._models: Counter[str] = Counter()
         self._open: set[str] = set()  # the ids of calls without a result
@@ -342,7 +342,7 @@ class WorkTally:
         if usage is not _NOTHING and any(astuple(usage)):
             self._usage = Usage(*map(how, astuple(self._usage), astuple(usage)))
 
-    def take(self, entry: Entry, answers: Answers) -> list[TurnEvent]:
+    def take(self, entry: Entry, answers: AnswerUsageDedup) -> list[TurnEvent]:
         """Count an entry; the events that it is."""
         if entry.type == "usage":
             answers.count(self, entry)
@@ -364,7 +364,7 @@ class WorkTally:
             self.started = self.started or entry.timestamp
             self.ended = entry.timestamp
 
-    def _take_message(self, entry: Entry, answers: Answers) -> list[TurnEvent]:
+    def _take_message(self, entry: Entry, answers: AnswerUsageDedup) -> list[TurnEvent]:
         fields = entry.message_as_stored if entry.type == "message" else None
         fields = fields if isinstance(fields, dict) else None
         if fields is None:
@@ -426,7 +426,7 @@ class WorkTally:
             self._has_output = True
             self._owes = is_call
 
-    def _take_answer(self, entry: Entry, fields: Message, answers: Answers) -> None:
+    def _take_answer(self, entry: Entry, fields: Message, answers: AnswerUsageDedup) -> None:
         if fields.get("model") != SYNTHETIC:
             self._said.take(text_of(fields).strip())
         model = fields.get("model")
@@ -480,7 +480,7 @@ class WorkTally:
         )
 
 
-class Uncounted(WorkTally):
+class NullTally(WorkTally):
     """A tally for one who asks only where turns begin: it counts nothing."""
 
     __slots__ = ()
@@ -489,7 +489,7 @@ class Uncounted(WorkTally):
     def __init__(self) -> None:
         """Leave all sums unset: nobody asks for them."""
 
-    def take(self, entry: Entry, answers: Answers) -> list[TurnEvent]:
+    def take(self, entry: Entry, answers: AnswerUsageDedup) -> list[TurnEvent]:
         return []
 
 

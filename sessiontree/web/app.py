@@ -33,7 +33,7 @@ from sessiontree.web.pages import (
     json,
     seen_at,
 )
-from sessiontree.web.session import AllViewed, News, Viewed
+from sessiontree.web.session import LiveSession, LiveSessions, PageUpdate
 from sessiontree.web.sessions import Sessions, described, hits_in
 
 ENTRY = "{uuid}"
@@ -71,7 +71,7 @@ class App:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._viewed = AllViewed()
+        self._viewed = LiveSessions()
         self._templates = Templates()
         self._pages = ViewPages()
         self._costs = ListCosts()
@@ -210,7 +210,7 @@ class App:
         stream = self._stream(self._viewed.of(one.file), number)
         return StreamingResponse(stream, media_type="text/event-stream")
 
-    async def _stream(self, viewed: Viewed, number: int) -> AsyncIterator[bytes]:
+    async def _stream(self, viewed: LiveSession, number: int) -> AsyncIterator[bytes]:
         viewed.watchers += 1
         closing = asyncio.ensure_future(self._closing.wait())
         problem = ""
@@ -242,6 +242,6 @@ def _freed(make: Callable[..., Made], *values: object) -> Made:
         gc.collect()  # an open session has parts that know each other
 
 
-def _event(news: News) -> bytes:
+def _event(news: PageUpdate) -> bytes:
     lines = "".join(f"data: {line}\n" for line in news.data.split("\n"))
     return f"event: {news.kind}\n{lines}\n".encode()

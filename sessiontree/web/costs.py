@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.core.display import one_line
-from sessiontree.library.counts import By, Counter
+from sessiontree.library.counts import By, CountCache
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
 from sessiontree.library.root import cache_folder
@@ -25,7 +25,7 @@ DAYS: Final = (7, 30, 90, 0)
 """The spans that a reader chooses from; 0: all."""
 
 _UNKNOWN: Final = {"day": "(no time)", "project": "(no directory)", "model": "(no model)"}
-_MOST_ROWS: Final = 200
+_MAX_ROWS: Final = 200
 _WIDTH: Final = 720
 _HEIGHT: Final = 160
 _BAR: Final = 300
@@ -47,13 +47,13 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
     since = datetime.now(UTC) - timedelta(days=days) if days else None
     prices = load()
     problems: list[str] = []
-    counter = Counter(cache_folder(), problems.append)
+    counter = CountCache(cache_folder(), problems.append)
     counted = counter.counted(originals_first(sessions), None)
     made = spending_of(counted, by, prices, problems.append, since=since)
     counter.save()
-    rows = [_row(by, name, row) for name, row in [*made.rows.items()][-_MOST_ROWS:]]
+    rows = [_row(by, name, row) for name, row in [*made.rows.items()][-_MAX_ROWS:]]
     if by != "day":
-        rows = [_row(by, name, row) for name, row in [*made.rows.items()][:_MOST_ROWS]]
+        rows = [_row(by, name, row) for name, row in [*made.rows.items()][:_MAX_ROWS]]
     most = max((row["cost"] for row in rows), default=0.0)
     for row in rows:
         row["bar"] = _across(row, most)

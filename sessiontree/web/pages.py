@@ -101,7 +101,7 @@ def deflated(data: bytes) -> Response:
     return Response(data, media_type="application/json", headers={"content-encoding": "deflate"})
 
 
-_MOST_MESSAGES: Final = 2000
+_MAX_MESSAGES: Final = 2000
 
 
 def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
             markup.Colours(),
             is_subagent=False,
         )
-        for message in context.messages[-_MOST_MESSAGES:]:
+        for message in context.messages[-_MAX_MESSAGES:]:
             rows.take_message(message, {}, None)
         facts = [f"{len(context.messages):,} messages", f"about {context.tokens:,} tokens"]
         facts += [one_line(str(model["modelId"]), 100)] if model.get("modelId") else []
@@ -133,7 +133,7 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
             "facts": facts,
             "left": sum(each.uuid not in held for each in path),
             "of": len(path),
-            "before": max(0, len(context.messages) - _MOST_MESSAGES),
+            "before": max(0, len(context.messages) - _MAX_MESSAGES),
             "system": markup.pre(system) if system else None,
             "warnings": [one_line(text, 300) for text in context.warnings[:50]],
             "rows": rows.rows,
@@ -141,15 +141,15 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
 
 
 _WIDTH: Final = 200  # columns of what is said about some work
-_MOST_TURNS: Final = 500
-_MOST_FILES: Final = 100
-_MOST_BRANCHES: Final = 300
+_MAX_TURNS: Final = 500
+_MAX_FILES: Final = 100
+_MAX_BRANCHES: Final = 300
 
 
 def branches_of(file: str) -> list[dict[str, Any]]:
     """The branches of a session as choices, the last ones of very many."""
     with Session.open(file, readonly=True) as session:
-        found = session.branches()[-_MOST_BRANCHES:]
+        found = session.branches()[-_MAX_BRANCHES:]
     return [
         {
             "leaf": one.leaf,
@@ -182,11 +182,11 @@ def _side(side: Side, leaf: str, both: set[str]) -> dict[str, Any]:
         "did": [part.text for part in work_in(side.work, _WIDTH, prompts_in(side.turns))],
         "turns": [
             _turn(turn, is_rest=side.is_rest and place == 0)
-            for place, turn in enumerate(side.turns[:_MOST_TURNS])
+            for place, turn in enumerate(side.turns[:_MAX_TURNS])
         ],
-        "more": max(0, len(side.turns) - _MOST_TURNS),
-        "files": [{"path": path, "both": path in both} for path in changed[:_MOST_FILES]],
-        "more_files": max(0, len(changed) - _MOST_FILES),
+        "more": max(0, len(side.turns) - _MAX_TURNS),
+        "files": [{"path": path, "both": path in both} for path in changed[:_MAX_FILES]],
+        "more_files": max(0, len(changed) - _MAX_FILES),
     }
 
 

@@ -48,7 +48,7 @@ _HEADERS: Final = (
 )
 
 
-class Door(NamedTuple):
+class ViewListener(NamedTuple):
     """A bound socket, and the token that opens it."""
 
     listening: socket.socket
@@ -60,7 +60,7 @@ class Door(NamedTuple):
         return f"http://{HOST}:{self.port}/{self.token}{path}"
 
 
-def open_door(port: int) -> Door:
+def open_door(port: int) -> ViewListener:
     """Bind a port of this machine; 0: a free one.
 
     Raises:
@@ -77,13 +77,13 @@ def open_door(port: int) -> Door:
             f"cannot listen on {HOST}:{port}: {error.strerror or error}; give another --port, or "
             "none for a free one"
         ) from error
-    return Door(listening, listening.getsockname()[1], secrets.token_urlsafe(24))
+    return ViewListener(listening, listening.getsockname()[1], secrets.token_urlsafe(24))
 
 
 class Guarded:
     """Lets requests in that may come in."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, door: ViewListener) -> None:
         self._app = app
         self._token = door.token
         self._hosts = {f"{name}:{door.port}" for name in _NAMES}
@@ -125,7 +125,7 @@ _END_SECONDS: Final = 2
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def serve(door: Door, places: Sequence[str], started: Callable[[], object]) -> None:
+def serve(door: ViewListener, places: Sequence[str], started: Callable[[], object]) -> None:
     """Serve the sessions in some places; `started` is called when pages can be opened."""
     logging.basicConfig(level=logging.CRITICAL, force=True)
     application = _Application(door, places)
@@ -149,7 +149,7 @@ def serve(door: Door, places: Sequence[str], started: Callable[[], object]) -> N
 class _Application:
     """The guarded application, which is made in the loop that runs it."""
 
-    def __init__(self, door: Door, places: Sequence[str]) -> None:
+    def __init__(self, door: ViewListener, places: Sequence[str]) -> None:
         self._door = door
         self._places = places
         self._app: App | None = None

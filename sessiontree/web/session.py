@@ -30,7 +30,7 @@ from sessiontree.web.news import start_of, with_news
 from sessiontree.web.state import PageState, change, state_of
 
 _KEPT_CHANGES: Final = 64
-_MOST_VIEWED: Final = 8
+_MAX_VIEWED: Final = 8
 """Sessions that are kept open; the one that was asked for longest ago is closed."""
 
 _LARGE: Final = 300_000
@@ -46,7 +46,7 @@ _GONE: Final = "The session is gone. The page goes on when it is there again."
 _START: Final = "The start of the session. The rest is being read."
 
 
-class News(NamedTuple):
+class PageUpdate(NamedTuple):
     """What a page gets: a change of the session, a problem, or none; `number` is the state's."""
 
     number: int
@@ -54,7 +54,7 @@ class News(NamedTuple):
     data: str
 
 
-class Viewed:
+class LiveSession:
     """A session that pages show; its threads run until `close`.
 
     Those who wait for news are in the event loop `loop`.
@@ -107,7 +107,7 @@ class Viewed:
             states = (self._state, self._before)
         return next((s.parts[name] for s in states if s is not None and name in s.parts), None)
 
-    async def news(self, number: int, problem: str) -> News:
+    async def news(self, number: int, problem: str) -> PageUpdate:
         """What follows a state and a problem that are known, as soon as there is something."""
         while True:
             news = self._news
@@ -117,16 +117,16 @@ class Viewed:
             if found is not None:
                 return found
             if now != problem:
-                return News(number, "problem", now)
+                return PageUpdate(number, "problem", now)
             await news.wait()
 
-    def _after(self, number: int) -> News | None:
+    def _after(self, number: int) -> PageUpdate | None:
         if number == self._number:
             return None
         data = next((data for n, data in self._changes if n == number + 1), None)
         if data is None:
-            return News(self._number, "again", "")
-        return News(number + 1, "change", data.decode())
+            return PageUpdate(self._number, "again", "")
+        return PageUpdate(number + 1, "change", data.decode())
 
     def _tell(self) -> None:
         def wake() -> None:
@@ -273,20 +273,20 @@ def stamps_of(file: str) -> list[tuple[str, int, int, int]]:
     return found
 
 
-class AllViewed:
+class LiveSessions:
     """The sessions that are viewed, by their files."""
 
     def __init__(self) -> None:
-        self._viewed: OrderedDict[str, Viewed] = OrderedDict()
+        self._viewed: OrderedDict[str, LiveSession] = OrderedDict()
 
-    def of(self, file: str) -> Viewed:
+    def of(self, file: str) -> LiveSession:
         """The viewed session of a file; begins to view it."""
         found = self._viewed.pop(file, None)
         if found is None:
-            found = Viewed(file, asyncio.get_running_loop())
+            found = LiveSession(file, asyncio.get_running_loop())
         self._viewed[file] = found
         for path, other in [*self._viewed.items()]:
-            if len(self._viewed) <= _MOST_VIEWED:
+            if len(self._viewed) <= _MAX_VIEWED:
                 break
             if not other.watchers:
                 self._viewed.pop(path).close()

@@ -17,7 +17,7 @@ from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import agent_of, model_of, note_of, title_of
 from sessiontree.library.places import Selection, in_order, sessions_in, without_imports
 from sessiontree.library.search import search
-from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.page.index import as_json
 from sessiontree.text.pattern import query
 
@@ -99,7 +99,7 @@ def described(
     ]
 
 
-_MOST: Final = 1000
+_MAX: Final = 1000
 
 
 async def hits_in(words: str, sessions: Sequence[SessionInfo]) -> AsyncIterator[bytes]:
@@ -118,7 +118,7 @@ async def hits_in(words: str, sessions: Sequence[SessionInfo]) -> AsyncIterator[
         yield _line({"problems": [str(error)]})
         return
     hits = search(
-        pattern, [*named], Wanted(conversation=True), problems.append, limit=_MOST, each=check
+        pattern, [*named], SearchFilter(conversation=True), problems.append, limit=_MAX, each=check
     )
     count = 0
     with closing(hits):
@@ -130,7 +130,7 @@ async def hits_in(words: str, sessions: Sequence[SessionInfo]) -> AsyncIterator[
             problems.append(str(error))
         finally:
             is_left = True
-    yield _line({"problems": [one_line(each, 300) for each in problems[:20]], "all": count < _MOST})
+    yield _line({"problems": [one_line(each, 300) for each in problems[:20]], "all": count < _MAX})
 
 
 def _line(value: dict[str, Any]) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
 from sessiontree.library.spending import spending_of
 from sessiontree.views.costs import load
@@ -32,7 +32,7 @@ AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
 
 
 def our_sums(files: Iterable[Path], **how: Any) -> Sums:
-    found = Counter(None).counted((facts_of(os.fspath(file)) for file in files), None)
+    found = CountCache(None).counted((facts_of(os.fspath(file)) for file in files), None)
     total = spending_of(found, "model", load(), pytest.fail, **how).total
     tokens = total.usage.input, total.usage.output, total.usage.cache_read, total.usage.cache_write
     assert not total.unpriced

@@ -10,10 +10,10 @@ from unittest.mock import patch
 from sessiontree import Session
 from sessiontree.agents.claude_code.lines import Queue
 from sessiontree.importing.importer import import_session
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import CountCache
 from sessiontree.library.places import Selection, sessions_in
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.text.pattern import query
 from tests.support.table import for_each
 from tests.support.transcripts import Line, assistant, line, result, user, written
@@ -67,7 +67,7 @@ def prompts_of(file: Path) -> list[str | None]:
 
 
 def found(file: Path, words: str) -> list[str]:
-    wanted = Wanted(conversation=True, roles=frozenset({"prompt"}))
+    wanted = SearchFilter(conversation=True, roles=frozenset({"prompt"}))
     return [hit.ref for hit in search(query(words), [str(file)], wanted, print)]
 
 
@@ -84,7 +84,7 @@ def test_a_prompt_that_only_the_queue_has_begins_a_turn_and_is_in_no_context(
         assert (first.leaf, first.work.unanswered, typed.answer) == ("r", 0, "said c")
         assert found(file, "check") == [typed.uuid]
     plain.unlink()
-    ((_, counts),) = Counter(None).counted(sessions_in([str(tmp_path)], Selection(), print))
+    ((_, counts),) = CountCache(None).counted(sessions_in([str(tmp_path)], Selection(), print))
     assert counts is not None
     assert counts.turns == 3
 
@@ -97,7 +97,7 @@ def test_a_prompt_that_a_message_carries_or_that_was_not_sent_begins_no_turn_of_
     lines = [*BEFORE, *before, *AFTER[:2], *LATER.get(name, [])]
     prompts = prompts_of(written(tmp_path / "s.jsonl", lines))
     assert len(prompts) == len(set(prompts)) == (1 if name in NOT_SENT else 2) + ("/mcp" in prompts)
-    ((_, counts),) = Counter(None).counted(sessions_in([str(tmp_path)], Selection(), print))
+    ((_, counts),) = CountCache(None).counted(sessions_in([str(tmp_path)], Selection(), print))
     assert counts is not None
     assert counts.turns == len([prompt for prompt in prompts if prompt is not None])
 

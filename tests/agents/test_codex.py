@@ -17,7 +17,7 @@ from sessiontree.core.message import begins_turn
 from sessiontree.errors import DecoderMissingError, TooMuchError
 from sessiontree.library.listing import facts_of
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.text.pattern import Pattern
 from tests.support import transcripts
 from tests.support.table import for_each
@@ -217,7 +217,7 @@ def test_a_search_skips_an_event_that_repeats_a_message(tmp_path: Path) -> None:
     file = written(tmp_path / "rollout-1.jsonl", said("user", "a needle"), *events)
     done = import_session(file, tmp_path / "out")
     for each in (str(file), done.file):
-        found = search(Pattern("needle"), [each], Wanted(), pytest.fail)
+        found = search(Pattern("needle"), [each], SearchFilter(), pytest.fail)
         assert [hit.type for hit in found] == ["message", "custom"]
 
 

@@ -26,7 +26,7 @@ from sessiontree.importing.source import ImportSource, entries_of
 from sessiontree.library import counts
 from sessiontree.library.listing import facts_of
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.storage.fs import DISK
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import texts
@@ -93,7 +93,7 @@ def test_the_tally_is_the_usage_of_the_translated_entries() -> None:
         return [replace(spent, entry="") for spent in found]
 
     for file, _ in SESSIONS:
-        ((_, counted),) = counts.Counter(None).counted([facts_of(str(file))], None)
+        ((_, counted),) = counts.CountCache(None).counted([facts_of(str(file))], None)
         assert counted is not None
         assert counted.damaged == 0
         with Session.open(file, readonly=True) as session:
@@ -106,7 +106,7 @@ def test_a_search_finds_the_entries_of_the_opened_file(file: Path, reader: base.
         header, *entries = session.entries()
     said = {entry.uuid: " ".join(texts(entry.as_stored)) for entry in entries}
     for pattern in ("the", "er", '"', "retry", "no such word"):
-        hits = search(Pattern(pattern), [str(file)], Wanted(), pytest.fail)
+        hits = search(Pattern(pattern), [str(file)], SearchFilter(), pytest.fail)
         found = Pattern(pattern)
         refs = {hit.ref for hit in hits} - {header.uuid}  # which has the name, if a line has it
         assert refs == {uuid for uuid in said if found.search(said[uuid])}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sessiontree import Session
 from sessiontree.agents import named, recognise
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
 from tests.support.table import for_each
 
@@ -112,7 +112,7 @@ def test_a_compaction_keeps_what_is_below_its_anchor(tmp_path: Path) -> None:
 
 
 def test_the_tally_has_turns_and_model_and_no_tokens() -> None:
-    ((_, counted),) = Counter(None).counted([facts_of(str(FIXTURE))], None)
+    ((_, counted),) = CountCache(None).counted([facts_of(str(FIXTURE))], None)
     assert counted is not None
     assert (counted.turns, counted.model) == (3, "claude-opus-4-7")
     assert counted.usage.tokens == 0

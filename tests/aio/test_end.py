@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from sessiontree import AsyncSession, ReadOnlyError, Session
-from sessiontree.aio.worker import Patience
+from sessiontree.aio.worker import ShutdownDeadline
 from tests.support.children import PATIENCE, read_rest, running, tell
 from tests.support.conversation import said, user
 from tests.support.files import uuids_at
@@ -207,13 +207,13 @@ async def until_threads_are(number: int) -> None:
 def test_a_session_that_ends_before_its_loop_takes_no_time_from_the_others(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Patience] = []
+    asked: list[ShutdownDeadline] = []
 
-    def seconds(patience: Patience) -> float:
+    def seconds(patience: ShutdownDeadline) -> float:
         asked.append(patience)
         return PATIENCE
 
-    monkeypatch.setattr(Patience, "seconds", seconds)
+    monkeypatch.setattr(ShutdownDeadline, "seconds", seconds)
 
     async def main() -> AsyncSession:
         for _ in range(3):

@@ -12,7 +12,7 @@ from typing import Final
 from unittest.mock import patch
 
 from sessiontree import Session
-from sessiontree.cli.outline import Picture
+from sessiontree.cli.outline import OutlineRenderer
 from sessiontree.cli.screen import Screen
 from tests.cli.cases import HERE
 from tests.cli.printing import EXPECTED, NOW
@@ -73,7 +73,7 @@ def pictures() -> str:
         for width, heights in HEIGHTS.items():
             for height in heights:
                 screen = Screen(width, False, NOW, height)
-                lines = list(screen.drawn(Picture(outline, screen).lines()))
+                lines = list(screen.drawn(OutlineRenderer(outline, screen).lines()))
                 drawn += [f"--- {width}x{height}", *(lines if lines != before else ["the same"])]
                 before = lines
     return "\n".join(drawn) + "\n"

@@ -19,12 +19,12 @@ from typing import Any, Final
 from sessiontree.cli import stats
 from sessiontree.cli.lists import rows, table
 from sessiontree.cli.screen import Screen
-from sessiontree.library.counts import BY, By, Counter, with_counts
+from sessiontree.library.counts import BY, By, CountCache, with_counts
 from sessiontree.library.listing import by_time
 from sessiontree.library.lookup import short_ids
 from sessiontree.library.places import Selection, sessions_in
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.library.spending import Spending, spending_of
 from sessiontree.text.pattern import query
 from sessiontree.views.costs import Prices
@@ -61,11 +61,11 @@ def screens() -> Iterator[tuple[str, str]]:
         found = sorted(
             sessions_in([folder], Selection(), problems.append), key=by_time, reverse=True
         )
-        counted = [with_counts(*each) for each in Counter(None).counted(found, None)]
+        counted = [with_counts(*each) for each in CountCache(None).counted(found, None)]
         files = [one.file for one in counted]
         ids = short_ids(one.id for one in counted)
-        hits = list(search(query("file"), files, Wanted(conversation=True), problems.append))
-        sums = [*Counter(None).counted(found, None)]
+        hits = list(search(query("file"), files, SearchFilter(conversation=True), problems.append))
+        sums = [*CountCache(None).counted(found, None)]
         spent = {by: spending_of(sums, by, PRICES, problems.append) for by in BY}
         assert not problems
         yield (

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from sessiontree import Session
-from sessiontree.cli.outline import Picture
+from sessiontree.cli.outline import OutlineRenderer
 from sessiontree.cli.screen import Screen, path_in
 from sessiontree.core.display import one_line, printable
 from sessiontree.text.columns import cut_start
@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Path:
 
 def drawn(session: Session, width: int = 80, height: int | None = 23) -> list[str]:
     screen = Screen(width, False, NOW, height)
-    return list(screen.drawn(Picture(session.outline(), screen).lines()))
+    return list(screen.drawn(OutlineRenderer(session.outline(), screen).lines()))
 
 
 DONE = "I did it as you asked, and all of the tests pass"

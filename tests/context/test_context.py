@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.context.context import Context
-from sessiontree.context.fold import Fold
+from sessiontree.context.fold import ContextBuilder
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.entry import Entry
 from tests.support.conversation import user
@@ -21,9 +21,9 @@ ROOT = entry("session", "root")
 
 def fold(
     *entries: Entry, verbatim: bool = False, merged: Any = None, cut_above: bool = False
-) -> Fold:
+) -> ContextBuilder:
     found = path(ROOT, *entries, cut_above=cut_above)
-    return Fold(found, segments(merged or {}), verbatim=verbatim)
+    return ContextBuilder(found, segments(merged or {}), verbatim=verbatim)
 
 
 def texts(*entries: Entry, **options: Any) -> list[Any]:
@@ -405,7 +405,7 @@ def test_blocks_that_are_odd_cost_nothing_but_themselves() -> None:
 def test_a_path_whose_top_was_lost_may_start_with_any_type() -> None:
     known = segments({("b", "a"): [A]})
     for top, said_first in [(block("1", 0, "x"), [said("x")]), (merge("a", "b"), "A")]:
-        messages, _, _ = Fold(Path([top, B]), known).result()
+        messages, _, _ = ContextBuilder(Path([top, B]), known).result()
         assert [found["content"] for found in messages] == [said_first, "B"]
 
 
@@ -419,7 +419,7 @@ def test_an_edit_of_a_block_or_of_the_end_speaks_of_the_whole_message() -> None:
 def test_pieces_say_what_each_entry_of_the_path_stands_for() -> None:
     known = {("root", "x"): [B, C]}
     found = path(ROOT, A, merge("x"), entry("label", "l"), edit("a", "Z"), D)
-    pieces = Fold(found, segments(known)).pieces(found)
+    pieces = ContextBuilder(found, segments(known)).pieces(found)
     assert [(p.uuid, [m["content"] for m in p.messages]) for p in pieces] == [
         *(("root", []), ("a", ["Z"]), ("m", ["B", "C"]), ("l", []), ("edit", []), ("d", ["D"]))
     ]
@@ -466,8 +466,8 @@ def entries(draw: st.DrawFn) -> list[Entry]:
 def test_entries_taken_one_by_one_give_what_all_give(rest: list[Entry], verbatim: bool) -> None:
     lookup = segments({("root", found.uuid): [found] for found in rest})
 
-    def whole(length: int) -> Fold:
-        return Fold(path(ROOT, *rest[:length]), lookup, verbatim=verbatim)
+    def whole(length: int) -> ContextBuilder:
+        return ContextBuilder(path(ROOT, *rest[:length]), lookup, verbatim=verbatim)
 
     kept = whole(0)
     for length, found in enumerate(rest, 1):

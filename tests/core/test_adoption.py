@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from sessiontree.core.codec import decode, encode, is_sealed
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry
-from sessiontree.core.migrate import Adoption, migrate
+from sessiontree.core.migrate import UuidAssigner, migrate
 
 HEADER = b'{"type":"session","id":"s","timestamp":"t","cwd":"/p"}'
 
 
 def adopted(lines: Iterable[bytes]) -> tuple[list[bytes], list[str]]:
     """The lines after adoption, and what it said."""
-    adoption, notes = Adoption(), list[str]()
+    adoption, notes = UuidAssigner(), list[str]()
     return [adoption.take(line, notes.append) for line in lines], notes
 
 

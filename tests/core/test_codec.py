@@ -21,7 +21,7 @@ from sessiontree.core.codec import (
     parts,
     raw_values,
 )
-from sessiontree.core.damage import MOST_FINDINGS, ignore
+from sessiontree.core.damage import MAX_FINDINGS, ignore
 from sessiontree.core.damage import Findings as Kept
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
@@ -328,19 +328,19 @@ def test_few_lines_long_lines_and_lines_that_differ_are_no_run() -> None:
 
 
 def test_of_very_many_findings_the_rest_are_one_with_their_number() -> None:
-    findings, most = Kept(), MOST_FINDINGS + 5
+    findings, most = Kept(), MAX_FINDINGS + 5
     for offset in (*range(most), *range(most)):  # read twice
         findings.note("blank", offset, "a blank line")
     found = findings.found()
-    assert len(found) == MOST_FINDINGS + 1
-    assert found[MOST_FINDINGS, "blank"] == "a blank line, and 4 more findings of this kind"
+    assert len(found) == MAX_FINDINGS + 1
+    assert found[MAX_FINDINGS, "blank"] == "a blank line, and 4 more findings of this kind"
 
 
 def test_the_first_in_the_file_stands_for_the_others_in_any_order() -> None:
     for more in ((7, 8, 9), (9, 8, 7), (8, 9, 7), (9, 7, 8), (8, 7, 9, 8)):
         findings = Kept()
-        for offset in (*range(-MOST_FINDINGS, 0), *more):
+        for offset in (*range(-MAX_FINDINGS, 0), *more):
             findings.note("crc", offset, f"cause of {offset}")
         found = findings.found()
-        assert len(found) == MOST_FINDINGS + 1, more
+        assert len(found) == MAX_FINDINGS + 1, more
         assert found[7, "crc"] == "cause of 7, and 2 more findings of this kind", more

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sessiontree.context.fold import Fold
+from sessiontree.context.fold import ContextBuilder
 from sessiontree.core.message import (
     Message,
     block_preview,
@@ -228,7 +228,7 @@ def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]
         assert isinstance(system_text(one), str)
     assert pair(found) == pair(found)
     entries = [entry("message", f"u{place}", message=one) for place, one in enumerate(found)]
-    fold = Fold(path(*entries), segments({}))
+    fold = ContextBuilder(path(*entries), segments({}))
     assert len(fold.result()[0]) == len(fold.result()[1])
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.context.fold import Fold
+from sessiontree.context.fold import ContextBuilder
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_leniently
@@ -38,7 +38,7 @@ def context_of(lines: list[bytes]) -> list[str]:
     rows = list(tree.rows_up(len(tree) - 1))
     entries = [decode(lines[tree.offsets[row]], row, ignore) for row in reversed(rows)]
     sound = [entry for entry in entries if entry is not None]
-    messages, _, _ = Fold(path(*sound), segments({})).result()
+    messages, _, _ = ContextBuilder(path(*sound), segments({})).result()
     return [text_in(found) for found in messages]
 
 
@@ -224,7 +224,7 @@ def test_a_real_session_keeps_its_entries_and_messages() -> None:
     assert len(entries) == 1019
     parents = [entry.parent_uuid for entry in entries]
     assert parents == [None, *(entry.uuid for entry in entries[:-1])]
-    messages, sources, _ = Fold(path(*entries), segments({}), verbatim=True).result()
+    messages, sources, _ = ContextBuilder(path(*entries), segments({}), verbatim=True).result()
     assert len(messages) == 914
     before = {entry.uuid: line for entry, line in zip(entries, original, strict=True)}
     for message, source in zip(messages, sources, strict=True):

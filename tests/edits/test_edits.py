@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from sessiontree.core.message import ToolCall
 from sessiontree.edits.patch import Hunk
-from sessiontree.edits.tools import Edit, Swap, after, edits_of, paths_in, undone
+from sessiontree.edits.tools import Edit, Replacement, after, edits_of, paths_in, undone
 from tests.support.enough import ENOUGH
 
 PATCH: Final = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch"
-SWAP: Final = Edit("f", "edit", swaps=(Swap("a", "b"),))
+SWAP: Final = Edit("f", "edit", swaps=(Replacement("a", "b"),))
 HUNK: Final = Edit("f", "edit", hunks=(Hunk(("a",), ("b",)),))
 
-EVERY: Final = Edit("f", "edit", swaps=(Swap("a", "b", every=True),))
+EVERY: Final = Edit("f", "edit", swaps=(Replacement("a", "b", every=True),))
 WRITTEN: Final = Edit("f", "write", content="a")
 SWAPPED: Final = {"old_string": "a", "new_string": "b"}
 
@@ -27,7 +27,7 @@ TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
     "MultiEdit": (
         "MultiEdit",
         {"file_path": "f", "edits": [{"old_string": x, "new_string": "b"} for x in "ac"]},
-        [Edit("f", "edit", swaps=(Swap("a", "b"), Swap("c", "b")))],
+        [Edit("f", "edit", swaps=(Replacement("a", "b"), Replacement("c", "b")))],
     ),
     "Write": ("Write", {"file_path": "f", "content": "a"}, [WRITTEN]),
     "NotebookEdit": (
@@ -121,7 +121,7 @@ def test_an_edit_of_a_text_that_is_not_there_once_makes_nothing() -> None:
 
 
 def test_an_edit_that_multiplies_a_text_is_not_applied() -> None:
-    edit = Edit("f", "edit", swaps=(Swap("a", "a" * 1000, every=True),))
+    edit = Edit("f", "edit", swaps=(Replacement("a", "a" * 1000, every=True),))
     assert after(edit, "a" * 10_000, ENOUGH) is None
 
 
@@ -138,14 +138,22 @@ AFTER: Final[dict[str, tuple[dict[str, Any], str | None, str | None]]] = {
     "a new file": ({"kind": "write", "content": "new\n"}, None, "new\n"),
     "text at the end": ({"kind": "append", "content": "new\n"}, "old\n", "old\nnew\n"),
     "text at the end of an unknown file": ({"kind": "append", "content": "new\n"}, None, None),
-    "one text for another": ({"swaps": (Swap("b", "x"),)}, "a b c", "a x c"),
-    "one that is not there": ({"swaps": (Swap("d", "x"),)}, "a b c", None),
-    "one that is there twice": ({"swaps": (Swap("b", "x"),)}, "b b", None),
-    "each of several": ({"swaps": (Swap("b", "x", True),)}, "b b", "x x"),
-    "two, one after the other": ({"swaps": (Swap("a", "b b"), Swap("c", "d"))}, "a c", "b b d"),
-    "a text in a file with CRLF": ({"swaps": (Swap("a\nb", "x\ny"),)}, "a\r\nb\r\n", "x\r\ny\r\n"),
-    "a text with CRLF": ({"swaps": (Swap("a\r\nb", "x"),)}, "a\r\nb\r\n", "x\r\n"),
-    "nothing for nothing": ({"swaps": (Swap("", "x"),)}, "a", None),
+    "one text for another": ({"swaps": (Replacement("b", "x"),)}, "a b c", "a x c"),
+    "one that is not there": ({"swaps": (Replacement("d", "x"),)}, "a b c", None),
+    "one that is there twice": ({"swaps": (Replacement("b", "x"),)}, "b b", None),
+    "each of several": ({"swaps": (Replacement("b", "x", True),)}, "b b", "x x"),
+    "two, one after the other": (
+        {"swaps": (Replacement("a", "b b"), Replacement("c", "d"))},
+        "a c",
+        "b b d",
+    ),
+    "a text in a file with CRLF": (
+        {"swaps": (Replacement("a\nb", "x\ny"),)},
+        "a\r\nb\r\n",
+        "x\r\ny\r\n",
+    ),
+    "a text with CRLF": ({"swaps": (Replacement("a\r\nb", "x"),)}, "a\r\nb\r\n", "x\r\n"),
+    "nothing for nothing": ({"swaps": (Replacement("", "x"),)}, "a", None),
     "a line in front": ({"line": 0, "content": "new"}, "a\nb\n", "new\na\nb\n"),
     "a line behind another": ({"line": 1, "content": "new\n"}, "a\nb\n", "a\nnew\nb\n"),
     "a line behind the end": ({"line": 9, "content": "new"}, "a\n", None),
@@ -165,7 +173,7 @@ def test_an_edit_that_is_taken_back_gives_the_text_before_or_nothing(
     lines: list[str], place: int
 ) -> None:
     """It gives nothing where the new text stands elsewhere, too: which one is not told."""
-    edit = Edit("f", "edit", swaps=(Swap("<old>", LONG),))
+    edit = Edit("f", "edit", swaps=(Replacement("<old>", LONG),))
     lines.insert(place, "<old>")
     text = "\n".join(lines)
     made, back = after(edit, text, ENOUGH), undone(edit)
@@ -175,8 +183,8 @@ def test_an_edit_that_is_taken_back_gives_the_text_before_or_nothing(
 
 def test_an_edit_whose_place_is_not_told_by_its_text_is_not_taken_back() -> None:
     cases: list[dict[str, Any]] = [
-        {"swaps": (Swap("old", LONG, True),)},
-        {"swaps": (Swap("old", "short"),)},
+        {"swaps": (Replacement("old", LONG, True),)},
+        {"swaps": (Replacement("old", "short"),)},
         {"line": 1, "content": LONG},
         {"kind": "write", "content": LONG},
     ]

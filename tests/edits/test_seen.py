@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from sessiontree.core.message import ToolCall
 from sessiontree.edits.patch import Hunk
-from sessiontree.edits.tools import Edit, SeenLines, SideFacts, Swap, edits_of, paths_in, seen_in
+from sessiontree.edits.tools import (
+    Edit,
+    Replacement,
+    SeenLines,
+    SideFacts,
+    edits_of,
+    paths_in,
+    seen_in,
+)
 
 Fields = dict[str, Any]
 
@@ -165,7 +173,7 @@ def test_all_lines_are_shown_if_the_number_of_lines_says_so() -> None:
 
 
 def swapped(**more: Any) -> Edit:
-    return Edit("f", "edit", swaps=(Swap("a", "b"),), **more)
+    return Edit("f", "edit", swaps=(Replacement("a", "b"),), **more)
 
 
 def written(**more: Any) -> Edit:
@@ -186,7 +194,7 @@ BESIDE: Final[dict[str, tuple[str, Fields, Edit]]] = {
     "other texts": (
         "Edit",
         {"oldString": "a", "newString": "c"},
-        Edit("f", "edit", swaps=(Swap("a", "c"),)),
+        Edit("f", "edit", swaps=(Replacement("a", "c"),)),
     ),
     "hunks of Claude Code": ("Edit", {"structuredPatch": PATCH}, swapped(hunks=(HUNK,))),
     "a diff of Gemini CLI": (

@@ -148,7 +148,7 @@ def test_names_follow_a_log_that_grows(
         log.close()
 
 
-LIMITS = {"_MOST_HITS": (0, 1, 2, 3), "_MOST_SEARCHES": (0, 1, 2), "_MOST_LINES": (0, 1)}
+LIMITS = {"_MAX_HITS": (0, 1, 2, 3), "_MAX_SEARCHES": (0, 1, 2), "_MAX_LINES": (0, 1)}
 
 
 def all_kinds_of_names() -> bytes:

@@ -153,7 +153,7 @@ def test_few_files_are_read_to_find_a_session(
 def test_a_limited_number_of_sessions_is_open(
     here: Session, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builtin, "MOST_OPEN", 2)
+    monkeypatch.setattr(builtin, "MAX_OPEN", 2)
     closed: list[str] = []
     close = Session.close
 
@@ -260,7 +260,7 @@ def tangle(store: Store, count: int) -> Session:
 def test_paths_that_multiply_each_other_are_limited(
     store: Store, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(paths, "MOST_ENTRIES", 2000)
+    monkeypatch.setattr(paths, "MAX_ENTRIES", 2000)
     read: list[int] = []
     up = Cursor.up
 

@@ -85,7 +85,7 @@ def test_events_of_names_are_those_of_all_about_these_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """With few calls without a result their ids are searched for, with many all is decoded."""
-    monkeypatch.setattr(edits, "_MOST_SEARCHED", most)
+    monkeypatch.setattr(edits, "_MAX_SEARCHED", most)
     sizes = iter(range(10**6))
 
     @settings(max_examples=60, deadline=None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sessiontree.core.message import ToolCall
 from sessiontree.edits.diff import lines_of
 from sessiontree.edits.patch import Hunk, parse_unified
-from sessiontree.edits.tools import Edit, SeenLines, Swap, after, seen_in
+from sessiontree.edits.tools import Edit, Replacement, SeenLines, after, seen_in
 from sessiontree.history.replay import Gap, KnownContent
 from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
@@ -78,7 +78,7 @@ class Play:
 
     def swap(self, old: str, new: str, every: bool) -> None:
         """An edit by texts, which agents refuse if the text is not there, or more than once."""
-        edit = Edit("f", "edit", swaps=(Swap(old, new, every),))
+        edit = Edit("f", "edit", swaps=(Replacement(old, new, every),))
         made = after(edit, self.text, ENOUGH)
         if made is not None:
             self.text = made
@@ -147,10 +147,10 @@ def test_lines_that_are_not_known_are_named() -> None:
     content.take(SeenLines("f", "seven", 7, total=7), ENOUGH)
     assert content.gaps() == [Gap(1, 2), Gap(5, 6)]
     assert [gap.as_text() for gap in content.gaps()] == ["lines 1 to 2", "lines 5 to 6"]
-    content.take(Edit("f", "edit", swaps=(Swap("three\n", "3\n3a\n"),)), ENOUGH)
+    content.take(Edit("f", "edit", swaps=(Replacement("three\n", "3\n3a\n"),)), ENOUGH)
     assert content.lines[2:5] == ["3", "3a", "four"]
     assert content.gaps() == [Gap(1, 2), Gap(6, 7)]
-    content.take(Edit("f", "edit", swaps=(Swap("not there", "x"),)), ENOUGH)
+    content.take(Edit("f", "edit", swaps=(Replacement("not there", "x"),)), ENOUGH)
     assert (content.gaps(), content.contradicted) == ([Gap(1, None)], True)
 
 
@@ -199,11 +199,11 @@ def write(text: str) -> Edit:
 
 
 def swap(old: str, new: str, every: bool = False) -> Edit:
-    return Edit("f", "edit", swaps=(Swap(old, new, every),))
+    return Edit("f", "edit", swaps=(Replacement(old, new, every),))
 
 
 def swaps(*pairs: tuple[str, str]) -> Edit:
-    return Edit("f", "edit", swaps=tuple(Swap(*pair) for pair in pairs))
+    return Edit("f", "edit", swaps=tuple(Replacement(*pair) for pair in pairs))
 
 
 def hunk(start: int | None, before: str, after: str) -> Hunk:
@@ -238,12 +238,12 @@ WHOLE: Final[dict[str, tuple[list[Event], str, bool]]] = {
         False,
     ),
     "an edit that tells the content before": (
-        [CHANGED, Edit("f", "edit", swaps=(Swap("a", "b"),), before="a\n")],
+        [CHANGED, Edit("f", "edit", swaps=(Replacement("a", "b"),), before="a\n")],
         "b\n",
         False,
     ),
     "an edit of another content than before": (
-        [write("x\n"), Edit("f", "edit", swaps=(Swap("a", "b"),), before="a\n")],
+        [write("x\n"), Edit("f", "edit", swaps=(Replacement("a", "b"),), before="a\n")],
         "b\n",
         True,
     ),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sessiontree.edits.diff import lines_of
 from sessiontree.edits.patch import parse_unified
-from sessiontree.edits.tools import Edit, Swap
+from sessiontree.edits.tools import Edit, Replacement
 from sessiontree.history.replay import LineWriter, Replay
 from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
@@ -67,7 +67,7 @@ def _edit(how: str, before: str, after: str) -> Edit | None:
     if how == "hunks" and before != after:
         return Edit("f", "edit", hunks=parse_unified(unified(lines_of(before), lines_of(after), 3)))
     if how == "swap" and before:
-        return Edit("f", "edit", swaps=(Swap(before, after),))
+        return Edit("f", "edit", swaps=(Replacement(before, after),))
     return None
 
 
@@ -96,7 +96,7 @@ def test_no_line_of_a_person_is_an_agents_and_each_line_of_an_agent_is_its_edits
 def test_an_edit_that_does_not_fit_explains_nothing_short() -> None:
     replay = Replay(ENOUGH)
     replay.see("one\n")
-    assert not replay.edit(0, Edit("f", "edit", swaps=(Swap("two", "2"),)))
+    assert not replay.edit(0, Edit("f", "edit", swaps=(Replacement("two", "2"),)))
     assert replay.see("one\n2\n") == [None, None]
 
 

@@ -18,7 +18,7 @@ SAID = r"{} content blocks and calls; at most 3 are read"
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (codec, source):
-        monkeypatch.setattr(module, "MOST_BLOCKS", 3)
+        monkeypatch.setattr(module, "MAX_BLOCKS", 3)
         monkeypatch.setattr(module, "BYTES_OF_MANY_BLOCKS", 6)
 
 
@@ -49,7 +49,7 @@ def test_a_session_with_a_message_of_too_many_blocks_is_refused_until_its_line_i
     with Session.create(file) as session:
         session.append_message(user("go on"))
         with monkeypatch.context() as before:
-            before.setattr(codec, "MOST_BLOCKS", message.MOST_BLOCKS)
+            before.setattr(codec, "MAX_BLOCKS", message.MAX_BLOCKS)
             below = session.append_message(assistant(blocks(4)))
     content = file.read_bytes()
     with pytest.raises(TooMuchError, match=f"entry {below.uuid}, at byte .* {SAID.format(4)}"):

@@ -17,7 +17,7 @@ from sessiontree.core.budget import EDIT_STEPS, Budget, Limit
 from sessiontree.edits.diff import counted_diff_of, counts_of, runs
 from sessiontree.edits.patch import Hunk, applied, parse_numbered
 from sessiontree.edits.shell import effects
-from sessiontree.edits.tools import Edit, SeenLines, Swap, after
+from sessiontree.edits.tools import Edit, Replacement, SeenLines, after
 from sessiontree.history.replay import KnownContent, Replay
 from sessiontree.library import file_edits
 from sessiontree.library.file_edits import Target, reasons_of
@@ -116,7 +116,7 @@ def test_a_diff_of_anchors_within_anchors_looks_at_a_line_a_few_times() -> None:
 def test_a_diff_of_many_changes_is_shown_in_steps_that_follow_the_lines() -> None:
     def work(size: int) -> None:
         text = "".join(f"{n}\n" if n % 9 else "b\n" for n in range(9 * size))
-        edit = Edit("f", "edit", swaps=(Swap("b", "c", every=True),), before=text)
+        edit = Edit("f", "edit", swaps=(Replacement("b", "c", every=True),), before=text)
         counts, diff = counted_diff_of(edit)
         assert counts == counts_of(edit) == (size, size)
         assert sum(line.startswith("@@") for line in diff) == size
@@ -125,7 +125,7 @@ def test_a_diff_of_many_changes_is_shown_in_steps_that_follow_the_lines() -> Non
 
 
 def test_an_edit_of_many_swaps_is_shown_as_they_tell_it() -> None:
-    swaps = tuple(Swap("ab"[number % 2], "ba"[number % 2]) for number in range(20_000))
+    swaps = tuple(Replacement("ab"[number % 2], "ba"[number % 2]) for number in range(20_000))
     shown = counted_diff_of(Edit("f", "edit", swaps=swaps, before="c" * 700_000 + "a"))
     assert shown[0] == (20_000, 20_000)
     few = counted_diff_of(Edit("f", "edit", swaps=swaps[:20], before="c" * 700_000 + "a"))
@@ -134,7 +134,7 @@ def test_an_edit_of_many_swaps_is_shown_as_they_tell_it() -> None:
 
 @for_each("size", [29_000, 1_000_000])
 def test_a_search_of_a_text_that_repeats_takes_steps_for_each_look(size: int) -> None:
-    edit = Edit("f", "edit", swaps=(Swap("a" * 49 + "b" + "a" * 49, "c"),))
+    edit = Edit("f", "edit", swaps=(Replacement("a" * 49 + "b" + "a" * 49, "c"),))
     steps = Budget(Limit(5 * size, "enough"))
     with pytest.raises(TooMuchError):
         after(edit, "a" * size, steps)
@@ -143,7 +143,7 @@ def test_a_search_of_a_text_that_repeats_takes_steps_for_each_look(size: int) ->
 
 def edit_all(number: int) -> Edit:
     old, new = "ab"[number % 2], "ba"[number % 2]
-    return Edit("f", "edit", swaps=(Swap(old, new, every=True),))
+    return Edit("f", "edit", swaps=(Replacement(old, new, every=True),))
 
 
 def edits_until_the_end(replay: Replay, edits: list[Edit]) -> int:
@@ -172,7 +172,7 @@ def test_an_edit_that_fits_nowhere_takes_steps_for_each_state_it_is_tried_on() -
 def test_lines_of_edits_that_fit_nowhere_end_with_the_steps_of_the_command() -> None:
     replay = Replay(Budget(EDIT_STEPS, 5_000_000, error="too large"))
     for number in range(100):
-        swap = Swap(f"nothing of the file {number}\n", "ab\n" * 100)
+        swap = Replacement(f"nothing of the file {number}\n", "ab\n" * 100)
         assert not replay.edit(number, Edit("f", "edit", swaps=(swap,)))
     with pytest.raises(TooMuchError):
         replay.see("ab\n" * 100_000)
@@ -184,7 +184,7 @@ def test_a_replay_keeps_no_text_of_the_states_that_are_gone() -> None:
     replay.edit(0, Edit("f", "write", content=text + "start 0\n"))
     tracemalloc.start()
     for number in range(1, 101):
-        swap = Swap(f"start {number - 1}\n", f"start {number}\n")
+        swap = Replacement(f"start {number - 1}\n", f"start {number}\n")
         assert replay.edit(number, Edit("f", "edit", swaps=(swap,)))
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

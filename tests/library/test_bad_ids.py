@@ -11,7 +11,7 @@ from sessiontree import Session
 from sessiontree.core.usage import FileCounts
 from sessiontree.importing.importer import Batch, Importer
 from sessiontree.library import counts
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import SessionInfo, facts_of, session_infos
 from sessiontree.library.moving import finish
 from sessiontree.storage.fs import DISK
@@ -174,7 +174,7 @@ def test_an_unexpected_error_of_one_session_is_reported_and_the_others_are_count
         return count(one, *others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(counts, "_counts_of", counted)
-    every = Counter(None, problems.append).counted(map(facts_of, two))
+    every = CountCache(None, problems.append).counted(map(facts_of, two))
     assert [counts and counts.turns for _, counts in every] == [None, 1]
     assert _is_reported(problems, two[0])
 

@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree.core.usage import FileCounts
 from sessiontree.library import counts
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
 from tests.support.sessions import by_hand
 
@@ -32,7 +32,7 @@ def document(tmp_path: Path) -> Path:
 
 
 def turns(*files: Path, at_once: int | None = None, folder: Path | None = None) -> list[int | None]:
-    counter = Counter(None if folder is None else str(folder))
+    counter = CountCache(None if folder is None else str(folder))
     told = counter.counted([facts_of(str(file)) for file in files], at_once)
     found = [None if each is None else each.turns for _, each in told]
     counter.save()
@@ -80,7 +80,7 @@ def test_a_document_is_counted_whole_and_up_to_a_size(
 def test_the_turns_of_a_document_that_is_cut_are_unknown(document: Path) -> None:
     facts = facts_of(str(document))
     document.write_bytes(document.read_bytes()[:-3])  # its agent writes it now
-    ((_, found),) = Counter(None).counted([facts], None)
+    ((_, found),) = CountCache(None).counted([facts], None)
     assert found is None
 
 
@@ -88,7 +88,7 @@ def test_the_counts_of_a_file_that_is_gone_are_unknown(tmp_path: Path) -> None:
     file = by_hand(tmp_path / "s.jsonl", "a")
     facts = facts_of(str(file))
     file.unlink()
-    ((_, found),) = Counter(None).counted([facts], None)
+    ((_, found),) = CountCache(None).counted([facts], None)
     assert found is None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.library.file_edits import MOST_NAMES, Target, edits_of
+from sessiontree.library.file_edits import MAX_NAMES, Target, edits_of
 from tests.support.table import for_each
 
 MINUTE = "2026-03-01T09:{:02}:00.000Z"
@@ -84,8 +84,8 @@ def test_a_move_that_failed_or_that_is_of_another_file_gives_no_name(
 def test_a_file_has_so_many_names(write: Callable[..., str]) -> None:
     calls = [(n, f"m{n}", f"mv {n}.py {n + 1}.py") for n in range(30)]
     calls_found, paths = found([write("one", *calls)], "30.py")
-    assert paths == [f"{n}.py" for n in range(30, 30 - MOST_NAMES, -1)]
-    assert calls_found == [f"m{n}" for n in range(30 - MOST_NAMES, 30)]
+    assert paths == [f"{n}.py" for n in range(30, 30 - MAX_NAMES, -1)]
+    assert calls_found == [f"m{n}" for n in range(30 - MAX_NAMES, 30)]
 
 
 def test_a_copy_of_a_session_tells_nothing_again(write: Callable[..., str]) -> None:

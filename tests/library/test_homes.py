@@ -292,8 +292,8 @@ def test_a_file_that_changed_just_now_is_not_kept(home: Path) -> None:
 
 def test_what_is_too_much_for_one_list_is_unknown_and_counted_later(home: Path) -> None:
     sessions = Store(home / ".claude").list()
-    ((_, unknown),) = counts.Counter(None).counted(sessions, 1000)
-    ((_, known),) = counts.Counter(None).counted(sessions, None)
+    ((_, unknown),) = counts.CountCache(None).counted(sessions, 1000)
+    ((_, known),) = counts.CountCache(None).counted(sessions, None)
     assert (unknown, known and known.turns) == (None, 5)
 
 

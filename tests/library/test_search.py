@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.core.damage import MOST_FINDINGS
+from sessiontree.core.damage import MAX_FINDINGS
 from sessiontree.core.entry import decode_leniently
 from sessiontree.library.search import search
-from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.storage.scanner import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import texts
@@ -26,7 +26,7 @@ from tests.support.table import for_each
 
 
 def hits(file: Path, text: str, *, report: Any = pytest.fail, **wanted: Any) -> list[SearchHit]:
-    return list(search(Pattern(text), [str(file)], Wanted(**wanted), report))
+    return list(search(Pattern(text), [str(file)], SearchFilter(**wanted), report))
 
 
 def snippets(file: Path, text: str, **wanted: Any) -> list[str]:
@@ -227,7 +227,7 @@ def test_a_search_reports_a_file_that_cannot_be_read(file: Path, tmp_path: Path)
     strange.write_text('{"a log": "of a needle"}\n')
     files = [str(tmp_path / "gone.jsonl"), str(tmp_path), str(strange), str(file)]
     problems: list[str] = []
-    found = list(search(Pattern("needle"), files, Wanted(), problems.append))
+    found = list(search(Pattern("needle"), files, SearchFilter(), problems.append))
     assert len(found) == 5
     assert [str(path) in told for path, told in zip(files, problems, strict=False)] == [True] * 3
     assert problems[0] == f"{files[0]} is not there, or not any more; check the path"
@@ -269,7 +269,7 @@ def test_a_search_finds_the_same_as_decoding_everything(
     written = [json.dumps(line, ensure_ascii=ensure_ascii) for line in lines]
     file.write_text("\n".join(written), encoding="utf-8")
     looked_for = Pattern(pattern, ignore_case=ignore_case)
-    found = [hit.ref for hit in search(looked_for, [str(file)], Wanted(), pytest.fail)]
+    found = [hit.ref for hit in search(looked_for, [str(file)], SearchFilter(), pytest.fail)]
     assert found == list(_found_by_decoding(looked_for, written))
 
 
@@ -299,9 +299,9 @@ def test_of_many_unreadable_lines_ten_are_named_and_the_others_counted(
 ) -> None:
     file = chat(tmp_path / "many.jsonl", "hay")
     with file.open("a") as out:
-        out.writelines(f"{line.format(n)}\n" for n in range(MOST_FINDINGS + 3))
+        out.writelines(f"{line.format(n)}\n" for n in range(MAX_FINDINGS + 3))
     said: list[str] = []
     assert hits(file, "needle", report=said.append) == []
     *named, others = said
-    assert len(named) == MOST_FINDINGS
+    assert len(named) == MAX_FINDINGS
     assert others == f"{file}: 3 more lines may hold the pattern, likewise"

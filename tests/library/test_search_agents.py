@@ -17,7 +17,7 @@ from sessiontree.agents.gemini import reader
 from sessiontree.agents.gemini.messages import messages_of
 from sessiontree.errors import NotASessionError
 from sessiontree.library.search import search
-from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.storage.names import session_files
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import role, texts
@@ -37,7 +37,7 @@ def written(folder: Path, kind: str, count: int = 1, length: int = 25) -> list[P
 
 
 def found_in(file: Path, text: str, **wanted: Any) -> list[SearchHit]:
-    return list(search(Pattern(text), [str(file)], Wanted(**wanted), pytest.fail))
+    return list(search(Pattern(text), [str(file)], SearchFilter(**wanted), pytest.fail))
 
 
 def as_opened(file: Path, text: str) -> set[tuple[str, str, str | None, str | None, str | None]]:
@@ -124,7 +124,7 @@ def test_a_folder_of_all_formats_hides_none_of_them(tmp_path: Path) -> None:
     assert set(session_files(str(tmp_path), pytest.fail)) == files
     assert {one.file for one in Store(tmp_path).list(report=pytest.fail)} == files
     for file in files:  # by itself, as some have the same session
-        hits = search(Pattern("async"), [file], Wanted(), pytest.fail)
+        hits = search(Pattern("async"), [file], SearchFilter(), pytest.fail)
         assert {hit.file for hit in hits} == {file}
 
 
@@ -171,7 +171,7 @@ def test_a_compressed_file_that_ends_early_is_searched_as_far_as_it_goes(tmp_pat
     whole = len(found_in(file, "async"))
     file.write_bytes(file.read_bytes()[:-2000])
     problems: list[str] = []
-    found = list(search(Pattern("async"), [str(file)], Wanted(), problems.append))
+    found = list(search(Pattern("async"), [str(file)], SearchFilter(), problems.append))
     assert 0 < len(found) <= whole
     (problem,) = problems
     assert str(file) in problem
@@ -185,7 +185,7 @@ def test_a_compressed_file_without_readable_content_is_reported(tmp_path: Path, 
     with pytest.raises(NotASessionError, match="ends early, and nothing is before") as refused:
         Session.open(file, readonly=True)
     problems: list[str] = []
-    assert list(search(Pattern("async"), [str(file)], Wanted(), problems.append)) == []
+    assert list(search(Pattern("async"), [str(file)], SearchFilter(), problems.append)) == []
     assert Store(tmp_path).list(report=problems.append) == []
     assert problems == [str(refused.value)] * 2
 
@@ -259,7 +259,7 @@ def test_a_compressed_file_of_many_small_blocks_is_searched_alike(tmp_path: Path
     whole = len(found_in(packed, "await"))
     packed.write_bytes(packed.read_bytes()[:-5])
     problems: list[str] = []
-    found = list(search(Pattern("await"), [str(packed)], Wanted(), problems.append))
+    found = list(search(Pattern("await"), [str(packed)], SearchFilter(), problems.append))
     assert (len(found), len(problems)) == (whole, 1)
 
 
@@ -292,7 +292,7 @@ def test_results_beside_a_transcript_that_have_no_hit_are_named_only_if_need_be(
     (folder / "b-unnamed.txt").write_text(mixed.SPILLED)
     os.mkfifo(folder / "c-pipe.txt")
     problems: list[str] = []
-    wanted = Wanted(blobs=True)
+    wanted = SearchFilter(blobs=True)
     (hit,) = search(Pattern(mixed.SPILLED), [str(file)], wanted, problems.append)
     assert hit.ref == "names-it"
     assert problems == [

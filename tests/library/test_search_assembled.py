@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.library.search_foreign import objects_in
 from sessiontree.storage.scanner import BLOCK
 from sessiontree.text.pattern import Pattern
@@ -156,7 +156,7 @@ def test_any_part_of_any_text_is_found(format: str, tmp_path: Path, drawn: st.Da
     part = whole[start : start + drawn.draw(st.integers(1, 9))]
     pattern = Pattern(part, ignore_case=drawn.draw(st.booleans()))
     expected = {uuid for uuid, text in told if pattern.search(text)}
-    found = search(pattern, [str(file)], Wanted(), pytest.fail)
+    found = search(pattern, [str(file)], SearchFilter(), pytest.fail)
     assert {hit.ref for hit in found} == expected
 
 
@@ -175,7 +175,7 @@ def test_any_part_of_the_facts_of_a_subagent_is_found(tmp_path: Path, part: str)
         entries = [(e.uuid, texts(e.as_stored)) for e in session.entries()]
     expected = {uuid for uuid, said in entries if any(part in text for text in said)}
     assert expected
-    found = search(Pattern(part), [str(file)], Wanted(), pytest.fail)
+    found = search(Pattern(part), [str(file)], SearchFilter(), pytest.fail)
     assert {hit.ref for hit in found} == expected
 
 
@@ -190,7 +190,7 @@ def test_a_response_is_searched_wherever_a_block_ends(tmp_path: Path, made: Made
         messages.append(told(3, {"output": "y" * 3000}))
         file = made(tmp_path / f"{size}.jsonl", messages)
         assert file.stat().st_size > BLOCK
-        found = search(Pattern('"code": 1}'), [str(file)], Wanted(), pytest.fail)
+        found = search(Pattern('"code": 1}'), [str(file)], SearchFilter(), pytest.fail)
         assert len(list(found)) == 2
 
 

@@ -18,7 +18,7 @@ from sessiontree.cli.lists import lines as hit_lines
 from sessiontree.cli.lists import rows as hit_rows
 from sessiontree.cli.screen import Screen
 from sessiontree.library.search import described, search
-from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.text.pattern import Pattern, query
 from tests.cli.screens import NOW
 from tests.support.sessions import by_hand, chat, said
@@ -294,7 +294,7 @@ def test_hits_come_out_as_they_are_found(
     seen = tmp_path / "seen"
 
     def one_by_one() -> Iterator[SearchHit]:
-        for number, hit in enumerate(search(Pattern("the"), files, Wanted(), pytest.fail)):
+        for number, hit in enumerate(search(Pattern("the"), files, SearchFilter(), pytest.fail)):
             assert seen.read_text().count("«the»") == number
             yield hit
 
@@ -361,7 +361,7 @@ def test_hits_of_a_session_that_was_removed_meanwhile_are_shown_without_its_fact
     tmp_path: Path,
 ) -> None:
     file = chat(tmp_path / "s.jsonl", "needle", id="one", name="A title", cwd="/p")
-    hits = list(search(query("needle"), [str(file)], Wanted(), pytest.fail))
+    hits = list(search(query("needle"), [str(file)], SearchFilter(), pytest.fail))
     (told,) = described(hits)
     assert (told["title"], told["agent"], told["cwd"]) == ("A title", None, "/p")
     file.unlink()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from sessiontree import Session, import_session
 from sessiontree.core.usage import Usage
-from sessiontree.library.counts import By, Counter
+from sessiontree.library.counts import By, CountCache
 from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.library.spending import CountedSession, Spending, spending_of, totals_of
 from sessiontree.views.costs import Prices
@@ -63,7 +63,7 @@ def spent(
 
 
 def counts_of(*sources: SessionInfo) -> Iterator[CountedSession]:
-    return Counter(None).counted(sources, None)
+    return CountCache(None).counted(sources, None)
 
 
 def answer(model: str, output: int, **usage: Any) -> dict[str, Any]:

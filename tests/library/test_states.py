@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.edits.tools import Edit, SeenLines, Swap
+from sessiontree.edits.tools import Edit, Replacement, SeenLines
 from sessiontree.errors import RefError, TooMuchError, UsageError
 from sessiontree.history.edits import FileEvent
 from sessiontree.history.replay import KnownContent
@@ -196,9 +196,9 @@ def test_states_are_kept_up_to_a_size(project: Project, monkeypatch: pytest.Monk
     project.edit(2, "nowhere", "else", "String to replace not found in file.")
     project.edit(3, "two", "three")
     size = len("two\n") + len("three\n")
-    monkeypatch.setattr(file_history, "MOST_KEPT", size)
+    monkeypatch.setattr(file_history, "MAX_KEPT", size)
     assert len(found(project)) == 2
-    monkeypatch.setattr(file_history, "MOST_KEPT", size - 1)
+    monkeypatch.setattr(file_history, "MAX_KEPT", size - 1)
     with pytest.raises(TooMuchError):
         found(project)
 
@@ -210,9 +210,9 @@ def test_a_line_of_a_state_counts_as_eight_characters(
         state(str(n), edit=None, seen=SeenLines("a.py", "z", first=n, total=n)).edit for n in (3, 5)
     ]
     monkeypatch.setattr(file_history, "edits_of", lambda *_: looks)
-    monkeypatch.setattr(file_history, "MOST_KEPT", 8 * (3 + 5))
+    monkeypatch.setattr(file_history, "MAX_KEPT", 8 * (3 + 5))
     assert len(states(str(tmp_path / "a.py"), list, pytest.fail)) == 2
-    monkeypatch.setattr(file_history, "MOST_KEPT", 8 * (3 + 5) - 1)
+    monkeypatch.setattr(file_history, "MAX_KEPT", 8 * (3 + 5) - 1)
     with pytest.raises(TooMuchError):
         states(str(tmp_path / "a.py"), list, pytest.fail)
 
@@ -223,7 +223,7 @@ def test_a_write_needs_no_repository_and_a_look_at_the_same_is_no_state(
     events: list[Edit | SeenLines] = [
         Edit("a.py", "write", content="a\nb\n"),
         SeenLines("a.py", "a\nb\n", is_whole=True),
-        Edit("a.py", "edit", swaps=(Swap("b", "c"),)),
+        Edit("a.py", "edit", swaps=(Replacement("b", "c"),)),
         SeenLines("a.py", "z", first=3, total=3),
         SeenLines("a.py", "z", first=3, total=3),
     ]

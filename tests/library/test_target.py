@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.errors import StorageError, UsageError
-from sessiontree.library.file_edits import MOST_NAMES, Target, known_file, read_text
+from sessiontree.library.file_edits import MAX_NAMES, Target, known_file, read_text
 from tests.support.table import for_each
 
 
@@ -54,7 +54,7 @@ def test_the_names_of_a_file_are_so_many_and_each_once() -> None:
     paths = ["src/a.py", "lib/a.py", *(f"src/{number}.py" for number in range(30))]
     names = Target(("/p",), paths).names
     assert names[:2] == ["a.py", "0.py"]
-    assert len(names) == MOST_NAMES
+    assert len(names) == MAX_NAMES
 
 
 def test_a_file_outside_of_a_repository_is_known_by_its_folder(app: Path) -> None:

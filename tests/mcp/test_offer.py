@@ -9,7 +9,7 @@ import pytest
 from sessiontree.calls.dispatcher import Dispatcher
 from sessiontree.calls.scope import Scope
 from sessiontree.errors import UsageError
-from sessiontree.mcp.offer import Offer
+from sessiontree.mcp.offer import ToolSelection
 from sessiontree.ops.operation import Method
 from tests.support.table import for_each
 
@@ -32,7 +32,7 @@ def test_a_name_of_nothing_that_can_be_offered_is_refused(
     methods: dict[str, Method], chosen: str, error: str
 ) -> None:
     with pytest.raises(UsageError, match=error):
-        Offer(methods, chosen, write=False)
+        ToolSelection(methods, chosen, write=False)
 
 
 def test_a_namespace_that_only_writes_needs_leave_to_write(methods: dict[str, Method]) -> None:
@@ -40,13 +40,15 @@ def test_a_namespace_that_only_writes_needs_leave_to_write(methods: dict[str, Me
     space = next(iter(writing)).partition(".")[0]
     only = {name: each for name, each in writing.items() if each.namespace == space}
     with pytest.raises(UsageError, match=f"each method of '{space}' writes; give --write, too"):
-        Offer(only, space, write=False)
-    assert all(Offer(only, space, write=True).needs(method) is None for method in only.values())
+        ToolSelection(only, space, write=False)
+    assert all(
+        ToolSelection(only, space, write=True).needs(method) is None for method in only.values()
+    )
 
 
 @pytest.mark.parametrize("write", [False, True])
 def test_what_is_needed_for_a_tool_is_told(methods: dict[str, Method], write: bool) -> None:
-    offer = Offer(methods, " tree.render , session", write=write)
+    offer = ToolSelection(methods, " tree.render , session", write=write)
     needed = {name: offer.needs(method) for name, method in methods.items()}
     assert needed["tree.render"] is None
     assert needed["session.list"] is None

@@ -229,7 +229,7 @@ def test_a_client_that_subscribes_hears_when_the_session_grows(tmp_path: Path) -
 def test_the_oldest_subscription_goes_for_one_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "_MOST", 2)
+    monkeypatch.setattr(subscriptions, "_MAX", 2)
     ids = [talk(tmp_path, name) for name in ("one", "two", "three")]
     heard: list[str] = []
     news = anyio.Event()

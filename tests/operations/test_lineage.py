@@ -115,8 +115,8 @@ def test_a_fork_copies_what_the_index_gives(
 ) -> None:
     with (
         blocks_of(*blocks),
-        patch.object(scan, "_MOST_HITS", limits["hits"]),
-        patch.object(lineage, "_MOST_STEPS", limits["steps"]),
+        patch.object(scan, "_MAX_HITS", limits["hits"]),
+        patch.object(lineage, "_MAX_STEPS", limits["steps"]),
         patch.object(lineage, "_FEW", limits["few"]),
     ):
         with Session.open(FILE, readonly=True, fs=in_memory(content)) as session:

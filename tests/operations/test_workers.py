@@ -13,8 +13,8 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
-from sessiontree.operations.workers import Crew
+from sessiontree.library.search_file import SearchFilter
+from sessiontree.operations.workers import ProcessPool
 from sessiontree.text.pattern import Pattern
 from tests.support.children import PATIENCE, read_line, running
 from tests.support.conversation import user
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can 
 
 
 def results(work: Callable[[int], Iterator[str]], processes: int) -> Generator[str, None, None]:
-    return Crew(work, str.encode, bytes.decode, processes).results(range(20))
+    return ProcessPool(work, str.encode, bytes.decode, processes).results(range(20))
 
 
 def thrice(item: int) -> Iterator[str]:
@@ -131,7 +131,7 @@ def test_a_search_by_many_finds_what_one_finds(tmp_path: Path) -> None:
     (tmp_path / "06.jsonl").unlink()
     told: list[list[str]] = [[], []]
     one, many = (
-        list(search(Pattern("needle"), files, Wanted(), told[n].append, processes=n * 2 + 1))
+        list(search(Pattern("needle"), files, SearchFilter(), told[n].append, processes=n * 2 + 1))
         for n in range(2)
     )
     assert one == many

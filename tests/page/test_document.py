@@ -15,8 +15,8 @@ from sessiontree import Redaction, Session
 from sessiontree.core import budget
 from sessiontree.errors import TooMuchError
 from sessiontree.page import document
-from sessiontree.page.making import MOST_ANNOTATIONS
-from sessiontree.page.markup import MOST_COLOURED
+from sessiontree.page.making import MAX_ANNOTATIONS
+from sessiontree.page.markup import MAX_COLOURED
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
 from tests.support.spent import CLAUDE_CODE, claude_code_home
@@ -64,7 +64,7 @@ def test_a_result_is_in_the_row_of_its_call_wherever_it_comes(file: Path) -> Non
 def test_of_very_many_annotations_in_a_row_one_row_tells_how_many_more_there_are(
     before: str, file: Path
 ) -> None:
-    many = MOST_ANNOTATIONS + 200
+    many = MAX_ANNOTATIONS + 200
     with Session.create(file) as session:
         session.append_message(user("go"))
         for kind in ("label", "usage"):
@@ -82,8 +82,8 @@ def test_of_very_many_annotations_in_a_row_one_row_tells_how_many_more_there_are
                     last = session.append(kind, **(label if kind == "label" else given))
     page = page_of(file)
     annotations = page.said("z")
-    assert len(annotations) == 2 * (MOST_ANNOTATIONS + 1)
-    ends = annotations[MOST_ANNOTATIONS], annotations[-1]
+    assert len(annotations) == 2 * (MAX_ANNOTATIONS + 1)
+    ends = annotations[MAX_ANNOTATIONS], annotations[-1]
     assert ends == ("200 more annotations without rows of their own",) * 2
     assert len(page.index["uuids"]) == 3 + 2 * many
     assert page.index["gists"][page.row_of(last.uuid)] == "200 more annotations"
@@ -113,7 +113,7 @@ def test_the_tree_of_a_page_is_laid_out_as_tree_lays_it_out(file: Path) -> None:
 def test_a_session_of_more_turns_than_a_page_shows_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(document, "MOST_TURNS", 3)
+    monkeypatch.setattr(document, "MAX_TURNS", 3)
     made(file, *map(user, "abc"))
     with Session.open(file) as session:
         session.append_message(user("d"))
@@ -355,7 +355,7 @@ def test_the_colours_of_code_have_one_budget_for_the_whole_page(file: Path) -> N
     page = page_of(file)
     found = re.findall(r'<span class="c">(.*?)</span>', str(page.rows))
     assert found[0] == "// first"
-    assert 0.9 * MOST_COLOURED < sum(map(len, found)) <= MOST_COLOURED
+    assert 0.9 * MAX_COLOURED < sum(map(len, found)) <= MAX_COLOURED
 
 
 def test_commits_are_listed_with_links_to_their_calls(file: Path) -> None:

@@ -32,7 +32,7 @@ from sessiontree.errors import (
     WriteFailedError,
 )
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.storage.log import Moved
 from sessiontree.storage.objects import bucket as bucket_module
 from sessiontree.storage.objects import generation
@@ -41,8 +41,8 @@ from sessiontree.storage.objects import marks as object_marks
 from sessiontree.storage.objects import place as objects
 from sessiontree.storage.objects.bucket import (
     Bucket,
-    Stored,
-    Unsure,
+    ObjectInfo,
+    OutcomeUnknown,
     _cause,
     _is_definite,
     _step,
@@ -351,7 +351,7 @@ def test_a_block_that_looks_like_a_mark_is_a_block() -> None:
     place = place_on(found)
     place.create(NAME, [HEADER])
     log = place.log(NAME)
-    blocks = [object_marks.Mark("barrier", "0" * 16).encoded(), b"x" * 511 + b"\n"]
+    blocks = [object_marks.EndMarker("barrier", "0" * 16).encoded(), b"x" * 511 + b"\n"]
     for block in blocks:
         append(log, block)
         assert content(place_on(found)).endswith(block)
@@ -396,7 +396,7 @@ def test_a_very_long_line_is_kept_and_merged() -> None:
 class Late(Bucket):
     """A server whose listings lack the newest object of a log."""
 
-    def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+    def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         found = [*super().list(folder, after)]
         yield from found[:-1] if folder.endswith("/log") else found
 
@@ -482,7 +482,7 @@ def test_a_log_that_an_older_program_merges_and_empties_meanwhile_is_read() -> N
     left = [*BLOCKS]
 
     class Merging(Bucket):
-        def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+        def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
             listed = [*super().list(folder, after)]
             if folder.endswith("/merged") and left:
                 block = left.pop()
@@ -549,7 +549,7 @@ def test_a_search_by_several_processes_finds_the_sessions_of_a_place_too(
                     session.append_message(user("hello " * 100))
         files = [file for root in roots for file in Store(root).paths()]
         problems: list[str] = []
-        wanted = Wanted(blobs=True)
+        wanted = SearchFilter(blobs=True)
         hits = search(Pattern("hello"), files, wanted, problems.append, processes=2)
         assert sorted({hit.file for hit in hits}) == sorted(files)
         assert problems == []
@@ -1219,7 +1219,7 @@ def test_a_lost_answer_of_a_creation_makes_one_session() -> None:
         def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
             done = super()._put(key, content, mode, by)
             if key.endswith("/head"):
-                raise Unsure("lost")
+                raise OutcomeUnknown("lost")
             return done
 
     place = place_on(store(), Losing)
@@ -1290,7 +1290,7 @@ def test_a_read_that_lists_anew_does_not_forget_what_was_known() -> None:
     class Forgetful(Bucket):
         is_late = False
 
-        def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+        def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
             found = [*super().list(folder, after)]
             yield from found[:-1] if self.is_late and folder.endswith("/log") else found
 

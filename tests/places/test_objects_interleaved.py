@@ -28,7 +28,13 @@ from unittest.mock import patch
 from sessiontree.errors import StorageError
 from sessiontree.storage.log import Moved
 from sessiontree.storage.objects import generation as generations
-from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Taken, Unsure
+from sessiontree.storage.objects.bucket import (
+    Bucket,
+    ObjectInfo,
+    ObjectRange,
+    OutcomeUnknown,
+    PreconditionFailed,
+)
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.place import ObjectPlace
 from tests.support.soak import in_soak
@@ -65,26 +71,26 @@ class Server(Bucket):
     def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
         before = self.objects.get(key)
         if mode == "create" and before is not None:
-            raise Taken
+            raise PreconditionFailed
         if isinstance(mode, dict) and (before is None or before.etag != mode["e_tag"]):
-            raise Taken
+            raise PreconditionFailed
         self.objects[key] = Kept(content, str(next(_VERSIONS)), by)
         return self.objects[key].etag
 
-    def get(self, key: str, start: int = 0, end: int | None = None) -> Got:
+    def get(self, key: str, start: int = 0, end: int | None = None) -> ObjectRange:
         if (found := self.objects.get(key)) is None:
             raise FileNotFoundError(key)
         content, etag, by = found
-        return Got(content[start:end], len(content), etag, by, 0.0)
+        return ObjectRange(content[start:end], len(content), etag, by, 0.0)
 
-    def head(self, key: str) -> Stored | None:
+    def head(self, key: str) -> ObjectInfo | None:
         found = self.objects.get(key)
         return None if found is None else self._listed(key, found)
 
-    def _listed(self, key: str, found: Kept) -> Stored:
-        return Stored(key, len(found.content), found.etag, 0.0)
+    def _listed(self, key: str, found: Kept) -> ObjectInfo:
+        return ObjectInfo(key, len(found.content), found.etag, 0.0)
 
-    def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+    def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         keys = sorted(key for key in self.objects if key.startswith(f"{folder}/") and key > after)
         return iter([self._listed(key, self.objects[key]) for key in keys])
 
@@ -105,22 +111,22 @@ class StagedBucket(Server):
         how = self._program.ask()
         if how == "late":
             self._stage.late.append(lambda: super(StagedBucket, self)._put(key, content, mode, by))
-            raise Unsure("no answer")
+            raise OutcomeUnknown("no answer")
         if how == "lose":
-            with contextlib.suppress(Taken):
+            with contextlib.suppress(PreconditionFailed):
                 super()._put(key, content, mode, by)
-            raise Unsure("no answer")
+            raise OutcomeUnknown("no answer")
         return super()._put(key, content, mode, by)
 
-    def get(self, key: str, start: int = 0, end: int | None = None) -> Got:
+    def get(self, key: str, start: int = 0, end: int | None = None) -> ObjectRange:
         self._program.ask()
         return super().get(key, start, end)
 
-    def head(self, key: str) -> Stored | None:
+    def head(self, key: str) -> ObjectInfo | None:
         self._program.ask()
         return super().head(key)
 
-    def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+    def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         how = self._program.ask()
         found = [*super().list(folder, after)]
         return iter(found[:-1] if how == "late" and folder.endswith("/log") else found)
@@ -338,7 +344,7 @@ class Schedules:
         program = rng.choice(self._programs)
         chance = rng.random()
         if chance < 0.03 and stage.late:
-            with contextlib.suppress(Taken):
+            with contextlib.suppress(PreconditionFailed):
                 stage.late.pop(rng.randrange(len(stage.late)))()
         elif chance < 0.06:
             claim(stage)
@@ -362,7 +368,7 @@ class Schedules:
                 program.step("do")
             assert not program.is_running, "a program comes to its end"
         while stage.late:
-            with contextlib.suppress(Taken):
+            with contextlib.suppress(PreconditionFailed):
                 stage.late.pop()()
 
     def _check(self, stage: Stage, start: bytes) -> None:

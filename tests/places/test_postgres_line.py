@@ -16,21 +16,21 @@ import pytest
 
 from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import connections
-from sessiontree.storage.postgres.connections import Line
+from sessiontree.storage.postgres.connections import FairQueue
 from tests.places.server import server
 from tests.support.table import for_each
 
 SECONDS: Final = 60.0
 
 
-def waits(line: Line[str], number: int) -> None:
+def waits(line: FairQueue[str], number: int) -> None:
     """Wait until as many threads stand in line."""
     while len(line._waiting) < number:
         time.sleep(0.001)
 
 
 def test_what_is_given_back_goes_to_the_thread_that_has_waited_longest() -> None:
-    line: Line[str] = Line(["thing"])
+    line: FairQueue[str] = FairQueue(["thing"])
     served: list[int] = []
     line.take(SECONDS)
 
@@ -51,7 +51,7 @@ def test_what_is_given_back_goes_to_the_thread_that_has_waited_longest() -> None
 
 
 def test_a_thread_that_waited_too_long_leaves_the_line_and_takes_nothing() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
     with pytest.raises(Empty):
         line.take(0.001)
     line.give("thing")
@@ -59,7 +59,7 @@ def test_a_thread_that_waited_too_long_leaves_the_line_and_takes_nothing() -> No
 
 
 def test_a_wait_that_is_interrupted_loses_nothing() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
 
     def interrupt() -> None:
         waits(line, 1)
@@ -74,7 +74,7 @@ def test_a_wait_that_is_interrupted_loses_nothing() -> None:
 
 
 def test_things_are_neither_lost_nor_given_twice() -> None:
-    line = Line(range(3))
+    line = FairQueue(range(3))
     used: set[int] = set()
 
     def use(_: int) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sessiontree import Session, Store
 from sessiontree.library.search import search
-from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.storage.place import Place
 from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import schema
@@ -74,7 +74,7 @@ PATTERNS: Final = st.one_of(
     st.builds(query, TEXTS),
     st.sampled_from(["k.s", "as+k", "^a", "(?i)AS", "u00"]).map(lambda t: Pattern(t, regex=True)),
 )
-WANTED: Final = st.builds(Wanted, current=st.booleans(), blobs=st.booleans())
+WANTED: Final = st.builds(SearchFilter, current=st.booleans(), blobs=st.booleans())
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def fill(place: Place, folder: str, sessions: list[list[bytes]]) -> list[str]:
 
 
 def found(
-    place: Place, files: list[str], pattern: Pattern | AllOf, wanted: Wanted
+    place: Place, files: list[str], pattern: Pattern | AllOf, wanted: SearchFilter
 ) -> tuple[list[Any], list[str]]:
     """The hits and the reports of a search, without the address of the place."""
     reports: list[str] = []
@@ -125,7 +125,7 @@ def test_the_hits_and_the_reports_are_those_of_a_search_of_all_lines(
     places: list[Place],
     sessions: list[list[bytes]],
     pattern: Pattern | AllOf,
-    wanted: Wanted,
+    wanted: SearchFilter,
     piece: int,
 ) -> None:
     folder = f"p{next(_NUMBERS)}"
@@ -135,7 +135,7 @@ def test_the_hits_and_the_reports_are_those_of_a_search_of_all_lines(
 
 
 def assert_alike(
-    places: list[Place], files: list[list[str]], pattern: Pattern | AllOf, wanted: Wanted
+    places: list[Place], files: list[list[str]], pattern: Pattern | AllOf, wanted: SearchFilter
 ) -> None:
     """Check that the places have the same hits and reports."""
     one, other = (
@@ -163,7 +163,7 @@ def test_the_hits_in_files_of_other_agents_are_those_of_a_search_of_all_lines(
         place.create(name, [file.read_bytes()])
     files = [[place.address(name)] for place in places]
     pattern = Pattern(part, ignore_case=drawn.draw(st.booleans()))
-    assert_alike(places, files, pattern, Wanted(facts=drawn.draw(st.booleans())))
+    assert_alike(places, files, pattern, SearchFilter(facts=drawn.draw(st.booleans())))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sessiontree import Session, summarize
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.recording.recorder import StreamAccumulator
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user, write
@@ -157,7 +157,7 @@ def test_a_recording_does_not_hold_the_results_of_earlier_ones(tmp_path: Path) -
 
 def test_a_search_of_the_current_path_does_not_hold_it(file: Path) -> None:
     with memory_below(BOUND):
-        found = search(Pattern("was said"), [str(file)], Wanted(current=True), print)
+        found = search(Pattern("was said"), [str(file)], SearchFilter(current=True), print)
         count = sum(1 for _ in found)
     assert count == MESSAGES - 1 - MESSAGES // COMPACT_EVERY
 

@@ -25,7 +25,7 @@ from sessiontree.errors import (
     SessionExistsError,
 )
 from sessiontree.library.search import search
-from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_file import SearchFilter
 from sessiontree.storage.fs import DISK, Disk, FileSystem
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user
@@ -145,7 +145,9 @@ def test_a_search_finds_no_beginning_and_each_entry_once(
         session.append_message(user(LONG))
     looked_for = Pattern(pattern, regex=regex)
     for blobs, count in ((False, inside), (True, with_blobs)):
-        found = search(looked_for, [str(tmp_path / "s.jsonl")], Wanted(blobs=blobs), pytest.fail)
+        found = search(
+            looked_for, [str(tmp_path / "s.jsonl")], SearchFilter(blobs=blobs), pytest.fail
+        )
         assert len(list(found)) == count
 
 

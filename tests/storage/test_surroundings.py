@@ -13,7 +13,7 @@ import pytest
 
 from sessiontree import Session, SessionBusyError, SessionNotFoundError
 from sessiontree.storage.fs import DISK, Disk, Stat, Times
-from sessiontree.storage.lock import SETTLED_SECONDS, TRUSTED_SECONDS, Surroundings, WriterLock
+from sessiontree.storage.lock import SETTLED_SECONDS, TRUSTED_SECONDS, DirectoryWatch, WriterLock
 from tests.support.faultydisk import LONG_AGO, Settled
 from tests.support.files import HELLO
 from tests.support.table import for_each
@@ -175,7 +175,7 @@ def test_a_folder_is_not_relied_on_before_it_is_settled(
 ) -> None:
     monkeypatch.setattr("sessiontree.storage.lock.time.time", lambda: NOW)
     disk = Told(*times)
-    surroundings = Surroundings(disk, str(tmp_path))
+    surroundings = DirectoryWatch(disk, str(tmp_path))
     assert len({surroundings.look() for _ in range(5)}) == 5
     assert disk.looks == 1
 
@@ -186,7 +186,7 @@ def test_a_folder_is_relied_on_once_it_is_settled_and_until_it_changes(
     now = NOW
     monkeypatch.setattr("sessiontree.storage.lock.time.time", lambda: now)
     disk = Told(now, now)
-    surroundings = Surroundings(disk, str(tmp_path))
+    surroundings = DirectoryWatch(disk, str(tmp_path))
     surroundings.look()
     now += SETTLED_SECONDS
     settled = surroundings.look()

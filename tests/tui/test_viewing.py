@@ -13,7 +13,7 @@ import pytest
 from sessiontree.errors import SessionTreeError
 from sessiontree.tui import leaving
 from sessiontree.tui.frame import opened_in_browser
-from sessiontree.tui.leaving import Viewing
+from sessiontree.tui.leaving import ViewServers
 from tests.support.sessions import chat
 from tests.support.table import for_each
 
@@ -31,14 +31,14 @@ class Window(webbrowser.BaseBrowser):
 
 
 @pytest.fixture
-def views() -> Iterator[Viewing]:
-    made = Viewing()
+def views() -> Iterator[ViewServers]:
+    made = ViewServers()
     yield made
     made.close()
 
 
 def test_without_its_packages_the_view_names_what_installs_them(
-    views: Viewing, monkeypatch: pytest.MonkeyPatch
+    views: ViewServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaving, "_NEEDED", ("sys", "no_such_package"))
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
@@ -47,7 +47,7 @@ def test_without_its_packages_the_view_names_what_installs_them(
 
 
 @pytest.mark.slow
-def test_a_view_that_does_not_start_says_what_tells_why(views: Viewing, tmp_path: Path) -> None:
+def test_a_view_that_does_not_start_says_what_tells_why(views: ViewServers, tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(SessionTreeError, match="'sessiontree view' tells why"):
             views.open(str(tmp_path / "no-such.jsonl"), "u")
@@ -55,7 +55,7 @@ def test_a_view_that_does_not_start_says_what_tells_why(views: Viewing, tmp_path
 
 @pytest.mark.slow
 def test_a_file_has_one_server_that_ends_with_the_browser(
-    views: Viewing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    views: ViewServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = Window()
     monkeypatch.setattr(webbrowser, "get", lambda: window)

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from sessiontree.errors import UsageError
-from sessiontree.web.server import Door, Guarded, open_door
+from sessiontree.web.server import Guarded, ViewListener, open_door
 from tests.support.table import for_each
 
 OTHER_NAME = (403, b"This server has another name.")
@@ -38,7 +38,7 @@ class Asked:
         self.sent: list[Message] = []
         self.scope: Scope = {}
         with socket.socket() as listening:
-            door = Door(listening, 8000, "secret")
+            door = ViewListener(listening, 8000, "secret")
             asyncio.run(Guarded(self._app, door)(scope, self._receive, self._send))
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:

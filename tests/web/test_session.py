@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessiontree.web import session as module
-from sessiontree.web.session import AllViewed, News, Viewed, folders_of, stamps_of
+from sessiontree.web.session import LiveSession, LiveSessions, PageUpdate, folders_of, stamps_of
 from tests.support.conversation import user
 from tests.web.serving import talk
 
@@ -21,9 +21,9 @@ def index_of(packed: bytes) -> dict[str, Any]:
     return found
 
 
-async def shown(one: Viewed, number: int, rows: int) -> list[News]:
+async def shown(one: LiveSession, number: int, rows: int) -> list[PageUpdate]:
     """The changes after a state, until the page has so many rows."""
-    found: list[News] = []
+    found: list[PageUpdate] = []
     while len(index_of(await one.index())["kinds"]) < rows or not found:
         found.append(await one.news(number + len(found), ""))
     return found
@@ -33,7 +33,7 @@ def test_a_page_gets_each_change_in_order_and_starts_again_behind_the_last(tmp_p
     file = tmp_path / "a.jsonl"
 
     async def watched() -> None:
-        one = Viewed(str(file), asyncio.get_running_loop())
+        one = LiveSession(str(file), asyncio.get_running_loop())
         one.watchers = 1
         try:
             index = index_of(await one.index())
@@ -68,13 +68,13 @@ def test_what_keeps_a_session_from_being_read_is_told_until_it_is_gone(tmp_path:
     text = file.read_bytes()
 
     async def watched() -> None:
-        one = Viewed(str(file), asyncio.get_running_loop())
+        one = LiveSession(str(file), asyncio.get_running_loop())
         one.watchers = 1
         try:
             await one.index()
             file.unlink()
             gone = await one.news(1, "")
-            assert gone == News(1, "problem", module._GONE)
+            assert gone == PageUpdate(1, "problem", module._GONE)
             file.write_text("no session\n")
             wrong = await one.news(1, gone.data)
             assert (wrong.number, wrong.kind) == (1, "problem")
@@ -93,8 +93,8 @@ def test_what_keeps_a_session_from_being_read_is_told_until_it_is_gone(tmp_path:
 
 def test_a_session_that_is_closed_before_it_was_read_has_no_index(tmp_path: Path) -> None:
     async def watched() -> None:
-        one = Viewed(str(tmp_path / "none.jsonl"), asyncio.get_running_loop())
-        assert await one.news(0, "") == News(0, "problem", module._GONE)
+        one = LiveSession(str(tmp_path / "none.jsonl"), asyncio.get_running_loop())
+        assert await one.news(0, "") == PageUpdate(0, "problem", module._GONE)
         one.close()
         assert await one.index() == b""
 
@@ -104,11 +104,11 @@ def test_a_session_that_is_closed_before_it_was_read_has_no_index(tmp_path: Path
 def test_the_session_asked_for_longest_ago_is_closed_unless_a_page_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_VIEWED", 2)
+    monkeypatch.setattr(module, "_MAX_VIEWED", 2)
     files = [str(tmp_path / f"{name}.jsonl") for name in "abcd"]
 
     async def viewing() -> None:
-        every = AllViewed()
+        every = LiveSessions()
         a, b = every.of(files[0]), every.of(files[1])
         assert every.of(files[0]) is a
         c = every.of(files[2])

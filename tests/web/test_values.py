@@ -47,7 +47,7 @@ def test_a_context_is_told_with_what_fell_out_of_it(
     assert (found["left"], found["before"]) == (6, 0)
     assert found["system"] is None
     assert [plain(row.head) for row in found["rows"]][1:] == ["User kept", "last"]
-    monkeypatch.setattr(pages, "_MOST_MESSAGES", 1)
+    monkeypatch.setattr(pages, "_MAX_MESSAGES", 1)
     cut = seen_at(str(file), leaf, Templates())
     assert (cut["before"], [plain(row.head) for row in cut["rows"]]) == (2, ["last"])
     assert seen_at(str(file), beginning, Templates())["of"] == 1
@@ -81,9 +81,9 @@ def test_two_branches_are_told_side_by_side(file: Path, monkeypatch: pytest.Monk
     assert (one["more"], one["files"], one["more_files"]) == (0, [], 0)
     turned = compared(str(file), other, main)
     assert turned["sides"] == [second, one]
-    monkeypatch.setattr(module, "_MOST_TURNS", 0)
+    monkeypatch.setattr(module, "_MAX_TURNS", 0)
     assert [side["more"] for side in compared(str(file), main, other)["sides"]] == [1, 1]
     branches = branches_of(str(file))
     assert [(one["leaf"], one["current"]) for one in branches] == [(main, False), (other, True)]
-    monkeypatch.setattr(module, "_MOST_BRANCHES", 1)
+    monkeypatch.setattr(module, "_MAX_BRANCHES", 1)
     assert branches_of(str(file)) == branches[1:]

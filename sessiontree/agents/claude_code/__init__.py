@@ -26,7 +26,7 @@ class ClaudeCode(agent.Agent):
     name = "claude-code"
     program = "Claude Code"
     command = "claude"
-    home = agent.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
+    home = agent.AgentHome("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
     mcp = agent.McpEntry("CLAUDE_CONFIG_DIR", "", ".claude.json", "mcpServers", {"type": "stdio"})
     keeps_subagents = True
     has_uuids = True

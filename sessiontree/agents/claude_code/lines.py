@@ -112,7 +112,7 @@ def _is_meta(node: ThreadNode, line: Values) -> bool:
 QUEUE_OPERATION: Final = "queue-operation"
 
 _GENERATED: Final = "<"  # a note of a task, or another text in tags
-_MOST: Final = 100  # texts that are looked for in the messages that follow
+_MAX: Final = 100  # texts that are looked for in the messages that follow
 
 
 class Queued(NamedTuple):
@@ -130,7 +130,7 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[str, int]] = deque(maxlen=_MOST)
+        self._waiting: deque[tuple[str, int]] = deque(maxlen=_MAX)
         self._sent: deque[Queued] = deque()
         self._lost: list[Queued] = []
 
@@ -158,7 +158,7 @@ class Queue:
         del self._waiting[at]
         if is_sent:
             self._sent.append(Queued(text, queued, place))
-        if len(self._sent) > _MOST:
+        if len(self._sent) > _MAX:
             self._lost.append(self._sent.popleft())
 
     def carry(self, text: str) -> None:

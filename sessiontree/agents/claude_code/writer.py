@@ -142,7 +142,7 @@ class AnthropicMessages:
         if isinstance(part, reading.SentCall):
             called = {"id": part.id, "name": part.name}
             return {"type": "tool_use", **called, "input": writing.arguments_of(part)}
-        if isinstance(part, reading.Hosted):
+        if isinstance(part, reading.ServerToolBlock):
             return part.block
         return self._result(part)
 
@@ -428,7 +428,7 @@ _LOSS_OF_TYPE: Final = {
 _LOSS_OF_SYSTEM: Final = writing.LOSS_OF_SYSTEM.format("Claude Code")
 _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end"})
 
-_MOST_KEPT: Final = 32 << 20
+_MAX_KEPT: Final = 32 << 20
 """The bytes of lines that are kept for the lanes that repeat them."""
 
 _BLOCK: Final = 1 << 18
@@ -447,7 +447,7 @@ class ClaudeCodeWriter:
         self._numbers: dict[str, int] = {}  # by uuid: the lines with a uuid derived from it
         self._names: dict[str, int] = {}
         self._written = bytearray(len(source.tree))  # the rows with lines in any file
-        self.room_to_keep = _MOST_KEPT
+        self.room_to_keep = _MAX_KEPT
         self.conversations = Conversations(source)
         self._note_losses()
         tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]

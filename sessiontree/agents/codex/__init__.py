@@ -47,7 +47,7 @@ class Codex(agent.Agent):
     name = "codex"
     program = "Codex"
     command = "codex"
-    home = agent.Home("CODEX_HOME", ".codex", FOLDERS)
+    home = agent.AgentHome("CODEX_HOME", ".codex", FOLDERS)
     mcp = agent.McpEntry("CODEX_HOME", ".codex", "config.toml", "mcp_servers")
     cd_option = "--cd"
 

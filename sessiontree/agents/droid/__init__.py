@@ -23,7 +23,7 @@ class Droid(agent.Agent):
     name = "droid"
     program = "Droid"
     command = "droid"
-    home = agent.Home(_USER, "", (".factory/sessions",))
+    home = agent.AgentHome(_USER, "", (".factory/sessions",))
     mcp = agent.McpEntry(_USER, "", ".factory/mcp.json", "mcpServers", {"type": "stdio"})
     is_target = False
 

@@ -42,7 +42,7 @@ _CONTEXT: Final = "context-"
 
 _UNTITLED: Final = "New Session"
 _REASONING: Final = "chatCompletionReasoningContent"
-_MOST_UNTIMED: Final = 20
+_MAX_UNTIMED: Final = 20
 """The lines below the first in which a time is looked for."""
 
 
@@ -101,7 +101,7 @@ def _until_time(numbered: Iterator[base.SourceLine]) -> tuple[list[base.SourceLi
     for line in numbered:
         held.append(line)
         time = None if line.values is None else line.values.text("timestamp")
-        if time or len(held) == _MOST_UNTIMED:
+        if time or len(held) == _MAX_UNTIMED:
             return held, time
     return held, None
 

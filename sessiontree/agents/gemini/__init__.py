@@ -30,7 +30,7 @@ class Gemini(agent.Agent):
     name = "gemini"
     program = "Gemini CLI"
     command = "gemini"
-    home = agent.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
+    home = agent.AgentHome("GEMINI_CLI_HOME", "", (".gemini/tmp",))
     mcp = agent.McpEntry("GEMINI_CLI_HOME", "", ".gemini/settings.json", "mcpServers")
     is_in_files = True
 

@@ -20,7 +20,7 @@ class Pi(agent.Agent):
     name = "pi"
     program = "the pi coding agent"
     command = "pi"
-    home = agent.Home("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), _SESSIONS)
+    home = agent.AgentHome("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), _SESSIONS)
     mcp = agent.McpEntry(
         "PI_CODING_AGENT_DIR",
         ".pi/agent",

@@ -115,7 +115,7 @@ class PiMessages:
         if isinstance(part, reading.SentCall):
             called = {"id": part.id, "name": part.name}
             return {"type": "toolCall", **called, "arguments": writing.arguments_of(part)}
-        if isinstance(part, reading.Hosted):
+        if isinstance(part, reading.ServerToolBlock):
             self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
 

@@ -23,11 +23,11 @@ from sessiontree.context.providers.alternate import (
     turns_of,
 )
 from sessiontree.context.providers.reading import (
-    Hosted,
     Media,
     Part,
     Result,
     SentCall,
+    ServerToolBlock,
     TextPart,
     Thinking,
     cannot_be_sent,
@@ -85,7 +85,7 @@ def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     for part in turn.parts:
         if isinstance(part, Thinking) and part.maker != "anthropic":
             notes.add("thinking without a signature of Anthropic was left out")
-        elif isinstance(part, Hosted) and id(part) not in hosted:
+        elif isinstance(part, ServerToolBlock) and id(part) not in hosted:
             notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
         else:
             parts.append(part)
@@ -100,7 +100,7 @@ def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
 def _sound_hosted(parts: Sequence[Part]) -> set[int]:
     """The blocks of hosted tools that are a call and the result directly behind it."""
     sound: set[int] = set()
-    blocks = [part for part in parts if isinstance(part, Hosted)]
+    blocks = [part for part in parts if isinstance(part, ServerToolBlock)]
     for call, result in pairwise(blocks):
         name = str(call.block.get("name"))
         answered_by = f"{name}_tool_result" if name in HOSTED_TOOLS else None

@@ -30,11 +30,11 @@ from sessiontree.context.providers.alternate import (
     turns_of,
 )
 from sessiontree.context.providers.reading import (
-    Hosted,
     Media,
     Part,
     Result,
     SentCall,
+    ServerToolBlock,
     TextPart,
     Thinking,
     cannot_be_sent,
@@ -142,7 +142,7 @@ def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     for part in turn.parts:
         if isinstance(part, Thinking):
             notes.add("thinking was left out: Chat Completions does not accept it")
-        elif isinstance(part, Hosted):
+        elif isinstance(part, ServerToolBlock):
             notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
         else:
             parts.append(part)
@@ -234,7 +234,7 @@ def _fit_for_responses(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     kept: list[Part] = []
     lost = False
     for place, part in enumerate(turn.parts):
-        if isinstance(part, Hosted):
+        if isinstance(part, ServerToolBlock):
             notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
         elif isinstance(part, Thinking) and part.maker != "openai":
             notes.add("thinking without encrypted content of OpenAI was left out")

@@ -112,14 +112,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Hosted:
+class ServerToolBlock:
     """A call or a result of a tool that Anthropic itself ran."""
 
     id: str  # of the call, in both
     block: dict[str, Any]  # as stored
 
 
-Part = TextPart | Media | Thinking | SentCall | Result | Hosted
+Part = TextPart | Media | Thinking | SentCall | Result | ServerToolBlock
 
 
 _IMAGES: Final = IMAGE_BLOCKS | {"computer_screenshot"}
@@ -430,7 +430,7 @@ class MessageReader:
     def _hosted(self, block: Mapping[str, Any]) -> Iterator[tuple[Side, Part]]:
         id = block.get("id", block.get("tool_use_id"))
         if isinstance(id, str):
-            yield "assistant", Hosted(id, dict(block))
+            yield "assistant", ServerToolBlock(id, dict(block))
         else:
             self.notes.add(f"a content block of the kind {kind_of(block)!r} was left out")
 

@@ -17,7 +17,7 @@ from sessiontree.page.markup import marked
 _MARK: Final = "\ue000{}\ue001"
 """What stands for an argument while a template is read."""
 
-_MOST_KNOWN: Final = 256
+_MAX_KNOWN: Final = 256
 """Facts kept as markup: many rows have the same."""
 
 
@@ -62,7 +62,7 @@ class Templates:
         self.fold = Template(rows.fold)
         self.note = Template(rows.note)
         self.line = Template(rows.line)
-        self.chip = functools.lru_cache(_MOST_KNOWN)(Template(rows.chip))
+        self.chip = functools.lru_cache(_MAX_KNOWN)(Template(rows.chip))
         self.lines = Template(rows.lines)
         self.edit = Template(rows.edit)
         self.argument = Template(rows.argument)

@@ -1,8 +1,9 @@
 """The calls to object storage: each is one request, with the errors of the library made ours.
 
-A request that was refused wrote nothing, and raises `Taken` or a `StorageError`. A write whose
-answer was lost raises `Unsure`: it may stand, or may still arrive. The library itself repeats
-requests that the server refused for the moment (503), and reads that failed.
+A request that was refused wrote nothing, and raises `PreconditionFailed` or a `StorageError`. A
+write whose answer was lost raises `OutcomeUnknown`: its object may be there, or may still arrive.
+The library itself repeats requests that the server refused for the moment (503), and reads that
+failed.
 
 Invariants: no message has a credential in it; a forked process sends nothing.
 """
@@ -36,15 +37,15 @@ _PAUSE: Final = 0.05
 T = TypeVar("T")
 
 
-class Taken(Exception):
+class PreconditionFailed(Exception):
     """The object is not as the writer took it to be; nothing was written."""
 
 
-class Failed(StorageError):
+class RequestFailed(StorageError):
     """A request that the server refused, or that got no answer; it says nothing of a session."""
 
 
-class Unsure(Exception):
+class OutcomeUnknown(Exception):
     """The answer to a write was lost: it may stand, not stand, or arrive later."""
 
     def __init__(self, why: str = "", step: str = "") -> None:
@@ -52,7 +53,7 @@ class Unsure(Exception):
         self.step = step  # what to do about it
 
 
-class Stored(NamedTuple):
+class ObjectInfo(NamedTuple):
     """An object as a listing has it; `modified` counts from 1970, by the server's clock."""
 
     key: str
@@ -61,14 +62,14 @@ class Stored(NamedTuple):
     modified: float
 
 
-class Got(NamedTuple):
+class ObjectRange(NamedTuple):
     """Bytes of an object."""
 
     content: bytes  # the bytes that were asked for
     size: int  # the bytes of the whole object
     etag: str  # names the version of the object
     by: str  # who wrote it, as given to the write; empty if nothing was
-    modified: float  # when, as in `Stored`
+    modified: float  # when, as in `ObjectInfo`
 
 
 OPTIONS: Final = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
@@ -236,7 +237,7 @@ class Bucket:
         return self._put(key, content, {"e_tag": etag}, by)
 
     def write(self, key: str, content: bytes, by: str = "") -> str:
-        """Make or replace an object; raises as `create` does, but for `Taken`."""
+        """Make or replace an object; raises as `create` does, but for `PreconditionFailed`."""
         return self._put(key, content, "overwrite", by)
 
     def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
@@ -250,20 +251,20 @@ class Bucket:
                 store, key, content, mode=mode, attributes=attributes, use_multipart=False
             )
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
-            raise Taken from error
+            raise PreconditionFailed from error
         except FileNotFoundError as error:
             if mode in ("create", "overwrite"):
                 raise self._failed("write", key, error) from error
-            raise Taken from error  # the version to replace is gone
+            raise PreconditionFailed from error  # the version to replace is gone
         except Exception as error:
             if _is_conflict(error):
-                raise Taken from error
+                raise PreconditionFailed from error
             if _is_definite(error):
                 raise self._failed("write", key, error) from error
-            raise Unsure(_cause(error), _step(error)) from error
+            raise OutcomeUnknown(_cause(error), _step(error)) from error
         return done["e_tag"] or ""
 
-    def get(self, key: str, start: int = 0, end: int | None = None) -> Got:
+    def get(self, key: str, start: int = 0, end: int | None = None) -> ObjectRange:
         """Read an object, or its bytes from `start` to `end`.
 
         A range that begins behind the end of the object is empty.
@@ -283,14 +284,14 @@ class Bucket:
             raise
         except Exception as error:
             if end is not None and _is_behind(error):
-                return Got(b"", 0, "", "", 0.0)
+                return ObjectRange(b"", 0, "", "", 0.0)
             raise self._failed("read", key, error) from error
         found = got.meta
         attributes: Mapping[str, str] = got.attributes
         by = attributes.get("by", "")
-        return Got(content, found["size"], found["e_tag"] or "", by, _seconds(found))
+        return ObjectRange(content, found["size"], found["e_tag"] or "", by, _seconds(found))
 
-    def head(self, key: str) -> Stored | None:
+    def head(self, key: str) -> ObjectInfo | None:
         """What there is at a key, without its bytes."""
         import obstore
 
@@ -302,7 +303,7 @@ class Bucket:
         except Exception as error:
             raise self._failed("look at", key, error) from error
 
-    def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+    def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         """The objects below a folder whose keys come after one, in the order of the keys."""
         import obstore
 
@@ -368,7 +369,7 @@ class Bucket:
         if isinstance(error, StorageError):
             return error
         where = f"{self.url}/{key}"
-        return Failed(f"cannot {verb} {where}: {_cause(error)}; {_step(error)}", where)
+        return RequestFailed(f"cannot {verb} {where}: {_cause(error)}; {_step(error)}", where)
 
 
 def surely(write: Callable[[], T]) -> T:
@@ -380,7 +381,7 @@ def surely(write: Callable[[], T]) -> T:
     for attempt in range(_TRIES):
         try:
             return write()
-        except Unsure as error:
+        except OutcomeUnknown as error:
             why = f"{error}; {error.step}"
             time.sleep(_PAUSE * 2**attempt)
     raise StorageError(f"cannot write to the object storage: {why}", "")
@@ -398,8 +399,8 @@ def _seconds(found: Any) -> float:
     return float(found["last_modified"].timestamp())
 
 
-def _stored(found: Any) -> Stored:
-    return Stored(found["path"], found["size"], found["e_tag"] or "", _seconds(found))
+def _stored(found: Any) -> ObjectInfo:
+    return ObjectInfo(found["path"], found["size"], found["e_tag"] or "", _seconds(found))
 
 
 _CODE: Final = re.compile(r"<Code>([^<]{1,80})</Code>")

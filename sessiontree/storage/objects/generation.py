@@ -27,8 +27,14 @@ from typing import Final, NamedTuple, TypeVar
 
 from sessiontree.errors import CorruptionError, StorageError
 from sessiontree.storage.objects import marks
-from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Taken, Unsure
-from sessiontree.storage.objects.marks import Mark, mark_in
+from sessiontree.storage.objects.bucket import (
+    Bucket,
+    ObjectInfo,
+    ObjectRange,
+    OutcomeUnknown,
+    PreconditionFailed,
+)
+from sessiontree.storage.objects.marks import EndMarker, mark_in
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -96,7 +102,7 @@ class Generation:
         self.first = first
         self.least = least  # the least bytes that it has
         self.end = len(first)  # where the known bytes end
-        self.ending: Mark | None = None  # what ends it, if anything does
+        self.ending: EndMarker | None = None  # what ends it, if anything does
         self.claim = ""  # the version of the mark of an older program that is in the way
         self.foreign: dict[str, str] = {}  # objects that are not of the session, and their versions
         self.modified = 0.0  # when its newest known object was written, by the server's clock
@@ -110,7 +116,7 @@ class Generation:
         self._unmerged = 0  # where the blocks begin in the pieces
         self._is_listed = False
         self._cache = _Cache()
-        self._marks: dict[str, Mark | None] = {}
+        self._marks: dict[str, EndMarker | None] = {}
         self._lock = threading.RLock()
         self._read_to = -1
 
@@ -152,7 +158,7 @@ class Generation:
         known = self._pieces[-1].start if has_blocks else self.end - 1
         return self.block_key(known) if known >= 0 else ""
 
-    def fill(self, listing: Iterable[Stored]) -> None:
+    def fill(self, listing: Iterable[ObjectInfo]) -> None:
         """Know what a listing of the session has, if nothing is known yet."""
         with self._lock:
             if self._is_listed:
@@ -168,7 +174,7 @@ class Generation:
                 return
             self._looked(now)
 
-    def _begin(self, listing: Iterable[Stored]) -> None:
+    def _begin(self, listing: Iterable[ObjectInfo]) -> None:
         """Begin anew, with the merged objects of a listing."""
         self._merged = []
         for stored in listing:
@@ -192,9 +198,9 @@ class Generation:
             self.end = self._pieces[-1].end
         self._merged = [one for one in self._merged if one.end > self.end]
 
-    def _add(self, listing: Iterable[Stored]) -> None:
+    def _add(self, listing: Iterable[ObjectInfo]) -> None:
         """Go on from object to object, by a listing of blocks."""
-        blocks: dict[int, Stored] = {}
+        blocks: dict[int, ObjectInfo] = {}
         emptied = set[int]()
         for stored in listing:
             name = _name_of(stored)
@@ -221,7 +227,7 @@ class Generation:
             self.end += found.size
             self._chain()
 
-    def _unlisted(self, blocks: dict[int, Stored], emptied: set[int]) -> Stored | None:
+    def _unlisted(self, blocks: dict[int, ObjectInfo], emptied: set[int]) -> ObjectInfo | None:
         """The block at the end that a listing lacks, or the one behind a hole; None at the end.
 
         A generation that was ended may be removed by now, so it has no holes.
@@ -249,7 +255,7 @@ class Generation:
                 return blocks[self.end]
         return None
 
-    def _later(self, blocks: dict[int, Stored]) -> int | None:
+    def _later(self, blocks: dict[int, ObjectInfo]) -> int | None:
         """The first offset behind the known end at which an object has bytes of the session."""
         found = [one.start for one in self._merged if one.start > self.end]
         found += [self.least] if self.least > self.end else []
@@ -260,7 +266,7 @@ class Generation:
                 found.append(offset)
         return min(found, default=None)
 
-    def _is_ours(self, stored: Stored) -> bool:
+    def _is_ours(self, stored: ObjectInfo) -> bool:
         """Whether a block behind a hole says who wrote it, as each block does."""
         if self.foreign.get(stored.key) == stored.etag:
             return False
@@ -269,7 +275,7 @@ class Generation:
         self.foreign[stored.key] = stored.etag
         return False
 
-    def _mark_at(self, stored: Stored) -> Mark | None:
+    def _mark_at(self, stored: ObjectInfo) -> EndMarker | None:
         """The mark that an object is; None for a block."""
         if stored.size != marks.SIZE:
             return None
@@ -282,7 +288,7 @@ class Generation:
             self._marks[stored.etag] = mark_in(got)
         return self._marks[stored.etag]
 
-    def look(self, key: str, size: int | None = None) -> Got | None:
+    def look(self, key: str, size: int | None = None) -> ObjectRange | None:
         """An object, or its first bytes; None if there is none."""
         try:
             return self._bucket.get(key, 0, size)
@@ -406,7 +412,7 @@ class Generation:
 
         What cannot be done is left to the next writer.
         """
-        with contextlib.suppress(StorageError, Unsure, _Stale):
+        with contextlib.suppress(StorageError, OutcomeUnknown, _Stale):
             while run := self._run_to_merge(at_close):
                 self._merge(run, _UNIT if at_close else 0)
 
@@ -438,7 +444,7 @@ class Generation:
         if self.holes or len(content) != end - start:
             raise _Stale
         key = f"{self.folder}/merged/{start:020}-{end:020}.jsonl"
-        with contextlib.suppress(Taken):  # with the same bytes
+        with contextlib.suppress(PreconditionFailed):  # with the same bytes
             self._bucket.create(key, content)
         with self._lock:
             if self._pieces[before : before + len(run)] == run:
@@ -447,7 +453,7 @@ class Generation:
         self._bucket.remove(one.key for one in run if "/merged/" in one.key)
 
 
-def _name_of(stored: Stored) -> str:
+def _name_of(stored: ObjectInfo) -> str:
     """The name of an object of a log, without what all of them end with."""
     name = stored.key.rpartition("/")[2]
     return name.removesuffix(".jsonl") if name.endswith(".jsonl") else ""

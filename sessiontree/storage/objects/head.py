@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from sessiontree.errors import StorageError
-from sessiontree.storage.objects.bucket import Bucket, Got, surely
+from sessiontree.storage.objects.bucket import Bucket, ObjectRange, surely
 
 INLINE: Final = 16 * 1024
 """So many of the first bytes of a session are in its head."""
@@ -40,7 +40,7 @@ class ObjectHead(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self) + b"\n" + first
 
 
-class Standing(NamedTuple):
+class HeadVersion(NamedTuple):
     """A head as it stands: what it says, the first bytes, its version, and when it was written."""
 
     head: ObjectHead
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
     modified: float
 
 
-def standing(bucket: Bucket, key: str) -> Standing | None:
+def standing(bucket: Bucket, key: str) -> HeadVersion | None:
     """The head at a key; None if there is none, or an empty one, which a removal leaves.
 
 
@@ -63,7 +63,7 @@ def standing(bucket: Bucket, key: str) -> Standing | None:
     return head_in(bucket, key, got) if got.content else None
 
 
-def head_in(bucket: Bucket, key: str, got: Got) -> Standing:
+def head_in(bucket: Bucket, key: str, got: ObjectRange) -> HeadVersion:
     """The head that an object is; raises as `standing` does."""
     where = f"{bucket.url}/{key}"
     line, newline, first = got.content.partition(b"\n")
@@ -81,7 +81,7 @@ def head_in(bucket: Bucket, key: str, got: Got) -> Standing:
             "know; update it",
             where,
         )
-    return Standing(head, first, got.etag, got.modified)
+    return HeadVersion(head, first, got.etag, got.modified)
 
 
 class Heads:
@@ -92,18 +92,18 @@ class Heads:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, Standing] = {}
+        self._kept: dict[str, HeadVersion] = {}
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, name: str, etag: str) -> Standing | None:
+    def get(self, name: str, etag: str) -> HeadVersion | None:
         """The head of a session, if this version of it is kept."""
         found = self._kept.get(name)
         if found is None or found.etag != etag:
             return None
         return found._replace(first=zlib.decompress(found.first))
 
-    def keep(self, name: str, head: Standing) -> None:
+    def keep(self, name: str, head: HeadVersion) -> None:
         """Keep a head in place of an older version of it."""
         packed = zlib.compress(head.first, 1)
         with self._lock:

@@ -39,11 +39,11 @@ from typing import TYPE_CHECKING, Final
 from sessiontree.errors import SessionNotFoundError, StorageError, WriteFailedError
 from sessiontree.storage.contents import ContentParts
 from sessiontree.storage.fs import POLL_MILLISECONDS
-from sessiontree.storage.log import BlobPlace, Moved, Sharing, check_allowed, closed_error
-from sessiontree.storage.objects.bucket import Taken, Unsure, surely
+from sessiontree.storage.log import BlobLocation, Moved, SharedLogState, check_allowed, closed_error
+from sessiontree.storage.objects.bucket import OutcomeUnknown, PreconditionFailed, surely
 from sessiontree.storage.objects.generation import Generation, moment, since
 from sessiontree.storage.objects.head import head_key, stored
-from sessiontree.storage.objects.marks import Mark
+from sessiontree.storage.objects.marks import EndMarker
 from sessiontree.storage.place import never_exclusive
 from sessiontree.storage.sidecars import keep
 
@@ -73,9 +73,9 @@ class ObjectLog:
         self.name = self._session.path
         self.readonly = readonly
         self.ended = ""
-        self.blobs: BlobPlace = place.blobs(name)
+        self.blobs: BlobLocation = place.blobs(name)
         self.parts = ContentParts(place.contents, name, self.name)
-        self._sharing = Sharing(self._session.path)
+        self._sharing = SharedLogState(self._session.path)
         self._failed = ""
         self._has_written = False
         self._is_new = False  # nothing was asked since it was opened
@@ -96,7 +96,7 @@ class ObjectLog:
 
     def _mend(self, etag: str) -> None:
         """Let the head name the generation in force, which a rewrite that died did not do."""
-        with contextlib.suppress(Taken, Unsure, StorageError):
+        with contextlib.suppress(PreconditionFailed, OutcomeUnknown, StorageError):
             start = self._bucket.get(f"{self._generation.folder}/start").content
             self._bucket.replace(head_key(self._session.name), start, etag)
 
@@ -310,7 +310,7 @@ class ObjectLog:
         current, head = session.current()
         if current is not old or old.end != end:
             raise Moved
-        mark = Mark("barrier", id)
+        mark = EndMarker("barrier", id)
         session.put(old, end, mark.encoded())
         old.ending = mark
         self._lead_to(head.etag, id, new)
@@ -322,7 +322,7 @@ class ObjectLog:
         Raises:
             Moved: it does not: this process slept, and the old generation was not in force.
         """
-        with contextlib.suppress(Taken, Unsure, StorageError):
+        with contextlib.suppress(PreconditionFailed, OutcomeUnknown, StorageError):
             self._bucket.replace(head_key(self._session.name), new, etag)
             return
         if self._session.current()[0].id != id:

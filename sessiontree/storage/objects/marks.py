@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from sessiontree.storage.objects.bucket import Got
+from sessiontree.storage.objects.bucket import ObjectRange
 
 SIZE: Final = 512
 """The bytes of a mark."""
@@ -20,7 +20,7 @@ SIZE: Final = 512
 _MAGIC: Final = b"\0sessiontree mark 1\n"
 
 
-class Mark(msgspec.Struct, frozen=True):
+class EndMarker(msgspec.Struct, frozen=True):
     """A mark at the end of a log."""
 
     kind: str
@@ -36,7 +36,7 @@ class Mark(msgspec.Struct, frozen=True):
         return (_MAGIC + msgspec.json.encode(self)).ljust(SIZE - 1) + b"\n"
 
 
-def mark_in(got: Got) -> Mark | None:
+def mark_in(got: ObjectRange) -> EndMarker | None:
     """The mark that an object is; None for a block.
 
     A block names its writer, a mark does not; so a block that begins like a mark is none.
@@ -44,6 +44,6 @@ def mark_in(got: Got) -> Mark | None:
     if got.size != SIZE or got.by or not got.content.startswith(_MAGIC):
         return None
     try:
-        return msgspec.json.decode(got.content[len(_MAGIC) :], type=Mark)
+        return msgspec.json.decode(got.content[len(_MAGIC) :], type=EndMarker)
     except msgspec.MsgspecError:
         return None

@@ -34,27 +34,27 @@ from weakref import WeakValueDictionary
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError, warn
 from sessiontree.storage.contents import ContentFiles, beside, remove_beside
 from sessiontree.storage.fs import Durability
-from sessiontree.storage.log import BlobPlace, Moved
+from sessiontree.storage.log import BlobLocation, Moved
 from sessiontree.storage.names import BLOBS
 from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import (
     PAGE,
     Bucket,
-    Failed,
-    Stored,
-    Taken,
-    Unsure,
+    ObjectInfo,
+    OutcomeUnknown,
+    PreconditionFailed,
+    RequestFailed,
     open_store,
     surely,
 )
 from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
-from sessiontree.storage.objects.head import Heads, Standing, head_key, standing, stored
+from sessiontree.storage.objects.head import Heads, HeadVersion, head_key, standing, stored
 from sessiontree.storage.objects.log import ObjectLog
-from sessiontree.storage.objects.marks import Mark
+from sessiontree.storage.objects.marks import EndMarker
 from sessiontree.storage.objects.session import ObjectSession
 from sessiontree.storage.place import (
     Address,
-    Ends,
+    HeadAndTail,
     StoredContent,
     StoredSession,
     address_of,
@@ -157,8 +157,8 @@ class ObjectPlace:
             warn(f"{self.url}/{key} is not of the session beside it; look what wrote it")
         return log
 
-    def blobs(self, name: str) -> BlobPlace:
-        return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
+    def blobs(self, name: str) -> BlobLocation:
+        return BlobLocation(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
 
     def beside(self, name: str) -> Iterator[tuple[str, int]]:
         return beside(self.contents, name)
@@ -187,17 +187,17 @@ class ObjectPlace:
         why = ""
         try:
             etag = self.bucket.create(key, b"1")
-            with contextlib.suppress(Taken):
+            with contextlib.suppress(PreconditionFailed):
                 self.bucket.create(key, b"2")
                 why = "overwrites an object that was to be created only if it is absent"
             if not why:
                 self.bucket.replace(key, b"3", etag)
-                with contextlib.suppress(Taken):
+                with contextlib.suppress(PreconditionFailed):
                     self.bucket.replace(key, b"4", etag)
                     why = "overwrites an object that is not the version it was asked to replace"
-        except Taken:
+        except PreconditionFailed:
             why = "does not replace an object by its version (If-Match)"
-        except Unsure as error:
+        except OutcomeUnknown as error:
             raise StorageError(
                 f"cannot write to {self.url}: {error}; {error.step}", self.url
             ) from error
@@ -236,7 +236,7 @@ class ObjectPlace:
             try:
                 surely(make)
                 return
-            except Taken:
+            except PreconditionFailed:
                 got = self.bucket.get(key)
             if got.content == content:  # the answer was lost
                 return
@@ -256,19 +256,19 @@ class ObjectPlace:
         for found, _ in self._list(prefix):
             yield found
 
-    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
-        def read(one: tuple[StoredSession, Generation | StorageError]) -> Ends:
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[HeadAndTail]:
+        def read(one: tuple[StoredSession, Generation | StorageError]) -> HeadAndTail:
             found, generation = one
             if isinstance(generation, StorageError):
-                return Ends(found, b"", b"", generation)
+                return HeadAndTail(found, b"", b"", generation)
             start = max(0, found.size - tail)
             try:
                 first = generation.read(0, head)
-                return Ends(found, first, generation.read(start, found.size - start))
-            except Failed:
+                return HeadAndTail(found, first, generation.read(start, found.size - start))
+            except RequestFailed:
                 raise
             except StorageError as error:
-                return Ends(found, b"", b"", error)
+                return HeadAndTail(found, b"", b"", error)
 
         yield from sessions_side_by_side(read, self._list(prefix))
 
@@ -281,7 +281,7 @@ class ObjectPlace:
                 if found is not None:
                     yield found
 
-    def _keys(self, prefix: str) -> Iterator[Stored]:
+    def _keys(self, prefix: str) -> Iterator[ObjectInfo]:
         """All objects whose keys begin with a text, without long runs of merged blocks."""
         folder = prefix.rpartition("/")[0]
         after = prefix if prefix and not prefix.endswith("/") else ""
@@ -311,7 +311,7 @@ class ObjectPlace:
             after = skip
 
     def _listed(
-        self, listed: tuple[str, Sequence[Stored]]
+        self, listed: tuple[str, Sequence[ObjectInfo]]
     ) -> tuple[StoredSession, Generation | StorageError] | None:
         """A session as a listing has it; None if it is not there.
 
@@ -320,14 +320,14 @@ class ObjectPlace:
         """
         try:
             return self._in_force(*listed)
-        except Failed:
+        except RequestFailed:
             raise
         except StorageError as error:
             name, keys = listed
             return StoredSession(name, 0, max(each.modified for each in keys)), error
 
     def _in_force(
-        self, name: str, keys: Sequence[Stored]
+        self, name: str, keys: Sequence[ObjectInfo]
     ) -> tuple[StoredSession, Generation] | None:
         """A session with its generation in force, as a listing has it; None if it is not there."""
         head = next((each for each in keys if each.key == head_key(name)), None)
@@ -428,7 +428,7 @@ class ObjectPlace:
 
     def _end(self, session: ObjectSession, generation: Generation) -> bool:
         """End the log of a session, unless another program was faster; return whether it did."""
-        mark = Mark("removed")
+        mark = EndMarker("removed")
         try:
             session.put(generation, generation.end, mark.encoded())
         except Moved:
@@ -437,11 +437,11 @@ class ObjectPlace:
         generation.ending = mark
         return True
 
-    def _clear_away(self, name: str, head: Standing) -> None:
+    def _clear_away(self, name: str, head: HeadVersion) -> None:
         """Remove the content of a session whose log has ended, then its head."""
         self.clear(name, set(), is_over=True)
         remove_beside(self.contents, name)
-        with contextlib.suppress(Taken):
+        with contextlib.suppress(PreconditionFailed):
             surely(lambda: self.bucket.replace(head_key(name), b"", head.etag))
 
     def clear(self, name: str, kept: set[str], *, is_over: bool = False) -> None:
@@ -480,7 +480,7 @@ class ObjectPlace:
         """Do nothing: the library closes connections that are idle."""
 
 
-def _is_arriving(there: Standing, generation: Generation, target: str) -> bool:
+def _is_arriving(there: HeadVersion, generation: Generation, target: str) -> bool:
     """Whether a program up to 0.2.0 began to move a generation here."""
     id = hashlib.sha256(f"{generation.id} {target}".encode()).hexdigest()[:16]
     return there.head.arriving and there.head.generation == id
@@ -505,7 +505,7 @@ def _common(one: Generation, other: Generation) -> int:
             return ended
 
 
-def _session_of(found: Stored) -> str:
+def _session_of(found: ObjectInfo) -> str:
     """The name of the session of a key; empty if it is not of a log."""
     folder, _, name = found.key.rpartition("/")
     if name == "head":

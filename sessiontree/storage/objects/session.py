@@ -10,9 +10,9 @@ from weakref import WeakValueDictionary
 from sessiontree.errors import SessionNotFoundError, StorageError, WriteFailedError
 from sessiontree.storage.lock import ThreadLock
 from sessiontree.storage.log import Moved
-from sessiontree.storage.objects.bucket import Bucket, Taken, Unsure
+from sessiontree.storage.objects.bucket import Bucket, OutcomeUnknown, PreconditionFailed
 from sessiontree.storage.objects.generation import Generation
-from sessiontree.storage.objects.head import Standing, head_key, standing
+from sessiontree.storage.objects.head import HeadVersion, head_key, standing
 from sessiontree.storage.objects.marks import mark_in
 from sessiontree.storage.place import no_session
 
@@ -35,7 +35,7 @@ class ObjectSession:
         self._opening = threading.Lock()
         self._generations: WeakValueDictionary[str, Generation] = WeakValueDictionary()
 
-    def generation(self, id: str, head: Standing) -> Generation:
+    def generation(self, id: str, head: HeadVersion) -> Generation:
         """What is known of a generation, shared by its logs."""
         with self._opening:
             found = self._generations.get(id)
@@ -44,7 +44,7 @@ class ObjectSession:
                 self._generations[id] = found
             return found
 
-    def current(self, *, even_moved: bool = False) -> tuple[Generation, Standing]:
+    def current(self, *, even_moved: bool = False) -> tuple[Generation, HeadVersion]:
         """The generation in force, just listed, and the head that leads to it.
 
         Args:
@@ -96,7 +96,7 @@ class ObjectSession:
         """
         key = generation.block_key(offset)
         etag = generation.claim if offset == generation.end else ""
-        unsure: Unsure | None = None
+        unsure: OutcomeUnknown | None = None
         for attempt in range(_TRIES):
             try:
                 if etag:
@@ -104,9 +104,9 @@ class ObjectSession:
                 else:
                     self.bucket.create(key, content, by)
                 return
-            except Taken:
+            except PreconditionFailed:
                 pass
-            except Unsure as error:
+            except OutcomeUnknown as error:
                 unsure = error
             try:
                 got = generation.look(key)
@@ -132,7 +132,7 @@ class ObjectSession:
             f"the server neither takes nor has {self.bucket.url}/{key}; try again", self.path
         )
 
-    def _unknown(self, error: Unsure) -> WriteFailedError:
+    def _unknown(self, error: OutcomeUnknown) -> WriteFailedError:
         return WriteFailedError(
             f"writing to {self.path} failed: {error}. Whether the last entry was kept is unknown, "
             "and this session writes no more; check the network and open the session again to see",

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Line(Generic[T]):
+class FairQueue(Generic[T]):
     """Things, and the threads that wait for them.
 
     Attributes:
@@ -146,7 +146,7 @@ _LOCAL: Final = 40
 """Characters of the host's name in the name of a connection, which the server cuts at 63."""
 
 
-class Settings(NamedTuple):
+class UrlOptions(NamedTuple):
     """What an address says."""
 
     url: str  # the address, without a password
@@ -159,7 +159,7 @@ class Settings(NamedTuple):
     secrets: tuple[str, ...]  # what is in no message
 
 
-def settings_of(address: Address) -> Settings:
+def settings_of(address: Address) -> UrlOptions:
     """What an address says.
 
     Raises:
@@ -188,7 +188,7 @@ def settings_of(address: Address) -> Settings:
         )
     password = urlsplit(address.base).password or ""
     secrets = {password, unquote(password)} - {""}
-    return Settings(
+    return UrlOptions(
         *(address.shown, address.base, options, schema, notify == "on", seconds, max(most, 1)),
         tuple(sorted(secrets, key=len, reverse=True)),
     )
@@ -242,7 +242,7 @@ class ConnectionLost(StorageError):
     server undid the statement for the sake of another: it may be tried again."""
 
 
-class NoTables(StorageError):
+class SchemaMissing(StorageError):
     """The database has no tables of sessions: nothing was stored yet, or they were dropped."""
 
 
@@ -315,16 +315,16 @@ class Connections:
         is_direct: whether they lead to a server, and not to a pooler; None: not known yet.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: UrlOptions) -> None:
         self.settings = settings
         self.is_direct: bool | None = None
         self._start()
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._idle = Line[ServerConnection]()
-        self._free = Line([None] * self.settings.most)
-        self._free_held = Line([None] * 64)
+        self._idle = FairQueue[ServerConnection]()
+        self._free = FairQueue([None] * self.settings.most)
+        self._free_held = FairQueue([None] * 64)
         self._reached = False
         self._full_until = 0.0
         self.name = owner_name()
@@ -357,7 +357,7 @@ class Connections:
         finally:
             self._free.give(None)
 
-    def _wait_for(self, permits: Line[None]) -> None:
+    def _wait_for(self, permits: FairQueue[None]) -> None:
         try:
             permits.take(PATIENCE_SECONDS)
         except Empty:
@@ -497,7 +497,7 @@ class Connections:
     def _translated(self, error: psycopg.Error, connection: ServerConnection) -> Exception:
         url = self.settings.url
         if isinstance(error, (refusals.UndefinedTable, refusals.InvalidSchemaName)):
-            return NoTables(
+            return SchemaMissing(
                 f"{url} has no tables of sessions any more; if they were dropped, what they had "
                 "is only in backups",
                 url,

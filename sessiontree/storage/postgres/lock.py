@@ -37,7 +37,7 @@ _WAIT: Final = 1000 * LOCK_SECONDS
 """Milliseconds to wait for a lock: until a look whether another keeps it, and then."""
 
 
-class Held(NamedTuple):
+class HeldLog(NamedTuple):
     """The log of a session in force, as its holder knows it."""
 
     log: int  # its number
@@ -49,7 +49,7 @@ class Held(NamedTuple):
         return {"log": self.log, "at": self.size, "last": self.last}
 
 
-class Guard:
+class SessionLock:
     """What the logs of a session that were opened beside each other share.
 
     Attributes:
@@ -70,7 +70,7 @@ class Guard:
         self._process = os.getpid()
         self.threads = ThreadLock(self._name)
         self.written = 0
-        self.held: Held | None = None
+        self.held: HeldLog | None = None
         self.kept = False
         self._holder: ServerConnection | None = None
 
@@ -132,7 +132,7 @@ class Guard:
             if isinstance(error.__cause__, refusals.LockNotAvailable):
                 return False
             raise
-        self.held = None if row is None else Held(*row)
+        self.held = None if row is None else HeldLog(*row)
         self._holder = connection
         return True
 

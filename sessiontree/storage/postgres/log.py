@@ -40,11 +40,11 @@ from sessiontree.errors import (
 from sessiontree.storage.contents import ContentParts, Contents
 from sessiontree.storage.fs import POLL_MILLISECONDS, Durability
 from sessiontree.storage.lines import Read
-from sessiontree.storage.log import BlobPlace, Moved, check_allowed, closed_error
+from sessiontree.storage.log import BlobLocation, Moved, check_allowed, closed_error
 from sessiontree.storage.place import missing_library, no_session
 from sessiontree.storage.postgres import schema
-from sessiontree.storage.postgres.connections import ConnectionLost, NoTables, pauses
-from sessiontree.storage.postgres.lock import Guard, Held
+from sessiontree.storage.postgres.connections import ConnectionLost, SchemaMissing, pauses
+from sessiontree.storage.postgres.lock import HeldLog, SessionLock
 from sessiontree.storage.postgres.schema import (
     BARRIER,
     FIND,
@@ -68,13 +68,13 @@ from sessiontree.storage.sidecars import keep
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    from sessiontree.text.pattern import Sought
+    from sessiontree.text.pattern import Prefilter
 
 
 PAGE: Final = 64 * 1024
 _KEPT: Final = 128
 _FIRST_AHEAD: Final = 7
-_MOST_AHEAD: Final = 63
+_MAX_AHEAD: Final = 63
 """Pages that are fetched beyond the one that is asked for: at first, and at most."""
 
 
@@ -107,7 +107,7 @@ class LogPages:
             start = offset - first * PAGE
             if len(page) >= stop - first * PAGE:
                 return page[start : start + stop - offset]
-        if last - first >= _MOST_AHEAD:
+        if last - first >= _MAX_AHEAD:
             return self._straight(offset, stop)
         found = [self._page(number, last, stop) for number in range(first, last + 1)]
         start = offset - first * PAGE
@@ -115,7 +115,7 @@ class LogPages:
 
     def _straight(self, offset: int, stop: int) -> bytes:
         """Read what is more than the pages that are kept."""
-        step = (_MOST_AHEAD + 1) * PAGE
+        step = (_MAX_AHEAD + 1) * PAGE
         return b"".join(
             self._fetch(start, min(step, stop - start)) for start in range(offset, stop, step)
         )
@@ -146,7 +146,7 @@ class LogPages:
 
     def _more(self) -> int:
         ahead = self._ahead
-        self._ahead = min(2 * ahead + 1, _MOST_AHEAD)
+        self._ahead = min(2 * ahead + 1, _MAX_AHEAD)
         return ahead
 
     def _load(self, first: int, last: int) -> None:
@@ -215,7 +215,7 @@ class PostgresLog:
         tables: Tables,
         session: str,
         contents: Contents,
-        blobs: BlobPlace,
+        blobs: BlobLocation,
         *,
         readonly: bool,
         durability: Durability,
@@ -229,7 +229,7 @@ class PostgresLog:
         self.ended = ""
         self._failed = ""
         self._syncs = durability != "os"
-        self._guard = Guard(tables, session)
+        self._guard = SessionLock(tables, session)
         self._owns_guard = True
         self._is_open = False
         self.reopen()
@@ -238,7 +238,7 @@ class PostgresLog:
         tables = self._tables
         try:
             rows = tables.connections.run(tables.sql(OPEN), [self._session])
-        except NoTables:
+        except SchemaMissing:
             rows = []
         if not rows:
             raise self._missing()
@@ -247,7 +247,7 @@ class PostgresLog:
         self._key = key_of(self._number)
         self._pages = LogPages(self._fetch)
         self._pages.begin(start or b"", tail_at, tail or b"")
-        self._known = Held(self._log, self._pages.end, last)  # replaced as a whole
+        self._known = HeldLog(self._log, self._pages.end, last)  # replaced as a whole
         self._ended = -1
         self._trusted = 0.0  # until when the session is believed to have its name
         self._is_open = True
@@ -318,10 +318,10 @@ class PostgresLog:
         if not rows or rows[0][0] < known or rows[0][2] != before.last:
             raise self._gone()
         size, last, _, new = rows[0]
-        self._grow(known, Held(self._log, size, last), new)
+        self._grow(known, HeldLog(self._log, size, last), new)
         return self._pages.end
 
-    def _grow(self, known: int, to: Held, block: bytes | None) -> None:
+    def _grow(self, known: int, to: HeldLog, block: bytes | None) -> None:
         """Note what was read or appended, unless another thread was further already."""
         self._pages.grow(known, to.size, block)
         if to.size >= self._known.size:
@@ -334,7 +334,7 @@ class PostgresLog:
         found = tables.connections.run(tables.sql(FIND), wanted)[0][0]
         return -1 if found is None else int(found)
 
-    def lines_with(self, sought: Sought) -> Generator[tuple[int, bytes], None, None]:
+    def lines_with(self, sought: Prefilter) -> Generator[tuple[int, bytes], None, None]:
         """Yield each line that has what is sought; see `LinesWith`."""
         tables = self._tables
         statement, values = schema.offsets_with(sought)
@@ -372,7 +372,7 @@ class PostgresLog:
             block = b"\n" + block
         last = self._put(block, at)
         self._ended = guard.written = stop = at + len(block)
-        end = Held(self._log, stop, last)
+        end = HeldLog(self._log, stop, last)
         self._grow(at, end, block)
         if guard.held is not None:
             guard.held = end
@@ -494,11 +494,11 @@ class PostgresLog:
         values = [tables.space, self._key]
         return bool(tables.connections.run(tables.sql(IS_FREE), values)[0][0])
 
-    def _state(self) -> Held | None:
+    def _state(self) -> HeldLog | None:
         tables = self._tables
         wanted = {"name": self._session, "session": self._number}
         rows = tables.connections.run(tables.sql(STATE), wanted)
-        return Held(*rows[0]) if rows else None
+        return HeldLog(*rows[0]) if rows else None
 
     def _settled(self, block: bytes, at: int, error: ConnectionLost) -> bool:
         """Whether a block stands in the log, after its connection was lost."""
@@ -693,13 +693,13 @@ class PostgresLog:
 
         keep(self.parts, suffix, self.name, size, blocks)
 
-    def _swap(self, lines: Iterable[bytes], old: Held) -> Held:
+    def _swap(self, lines: Iterable[bytes], old: HeldLog) -> HeldLog:
         """Make another log and put it in force."""
         tables = self._tables
-        made = Held(-1, 0, None)
+        made = HeldLog(-1, 0, None)
         try:
             with tables.connections.transaction() as connection:
-                made = Held(*new_log(connection, tables.sql, self._number, lines))
+                made = HeldLog(*new_log(connection, tables.sql, self._number, lines))
                 self._replace(connection, old, made.log)
                 connection.execute(tables.sql(PURGE))
         except (Moved, refusals.UniqueViolation):
@@ -711,7 +711,7 @@ class PostgresLog:
                 raise StorageError(f"{error}; nothing was changed", self.name) from error
         return made
 
-    def _replace(self, connection: Connection[Any], old: Held, log: int) -> None:
+    def _replace(self, connection: Connection[Any], old: HeldLog, log: int) -> None:
         execute, sql = connection.execute, self._tables.sql
         if execute(sql(BARRIER), old.as_end()).rowcount != 1:
             raise Moved

@@ -18,12 +18,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError
 from sessiontree.storage.contents import ContentFiles, beside
 from sessiontree.storage.fs import Durability
-from sessiontree.storage.log import BlobPlace
+from sessiontree.storage.log import BlobLocation
 from sessiontree.storage.names import BLOBS
 from sessiontree.storage.place import (
     START,
     Address,
-    Ends,
+    HeadAndTail,
     StoredContent,
     StoredSession,
     check_name,
@@ -35,10 +35,10 @@ from sessiontree.storage.postgres import schema
 from sessiontree.storage.postgres.connections import (
     ConnectionLost,
     Connections,
-    NoTables,
+    SchemaMissing,
     settings_of,
 )
-from sessiontree.storage.postgres.lock import Held, busy, holder
+from sessiontree.storage.postgres.lock import HeldLog, busy, holder
 from sessiontree.storage.postgres.log import PostgresLog
 from sessiontree.storage.postgres.schema import (
     BARRIER,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from sessiontree.text.pattern import Sought
+    from sessiontree.text.pattern import Prefilter
 
 
 with missing_library("postgres"):
@@ -104,7 +104,7 @@ class PostgresContents:
 
         try:
             connections.again(put)  # it replaces what an attempt with an unknown outcome put
-        except NoTables:
+        except SchemaMissing:
             self._make()
             connections.again(put)
 
@@ -129,7 +129,7 @@ class PostgresContents:
     def _run(self, text: str, params: Any) -> list[Any]:
         try:
             return self._tables.connections.run(self._tables.sql(text), params)
-        except NoTables:
+        except SchemaMissing:
             return []
 
     def read(self, key: str, offset: int, size: int) -> bytes:
@@ -277,8 +277,8 @@ class PostgresPlace:
         self._is_checked = True
         return log
 
-    def blobs(self, name: str) -> BlobPlace:
-        return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
+    def blobs(self, name: str) -> BlobLocation:
+        return BlobLocation(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
 
     def beside(self, name: str) -> Iterator[tuple[str, int]]:
         return beside(self.contents, name)
@@ -319,16 +319,16 @@ class PostgresPlace:
         for row in self._run(LIST, between(prefix)) if _is_text(prefix) else ():
             yield StoredSession(*row)
 
-    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[HeadAndTail]:
         if not _is_text(prefix) or not self._has_tables():
             return
         wanted = {**between(prefix), "head": head, "tail": tail}
         with self._tables.connections.long() as connection:
             cursor = connection.cursor(binary=True)
             for row in cursor.stream(self._sql(ENDS), wanted):
-                yield Ends(StoredSession(*row[:3]), row[3] or b"", row[4] or b"")
+                yield HeadAndTail(StoredSession(*row[:3]), row[3] or b"", row[4] or b"")
 
-    def likely(self, names: Collection[str], sought: Sought, start: bytes) -> set[str]:
+    def likely(self, names: Collection[str], sought: Prefilter, start: bytes) -> set[str]:
         """Return the names of the sessions that may have a hit; see `LikelyNames`."""
         statement, values = schema.likely(sought)
         wanted = {"names": list(filter(_is_text, names)), "start": start, "within": START}
@@ -373,7 +373,7 @@ class PostgresPlace:
             execute(self._sql("DELETE FROM @sessions WHERE session = %s"), [session])
             remove_all(connection, self._tables, f"{name}.")
 
-    def _lock(self, connection: Connection[Any], name: str) -> tuple[int, Held]:
+    def _lock(self, connection: Connection[Any], name: str) -> tuple[int, HeldLog]:
         """Hold a session for a transaction; return its number, and its log in force.
 
         Raises:
@@ -388,7 +388,7 @@ class PostgresPlace:
         state = connection.execute(self._sql(STATE), {"name": name, "session": row[0]}).fetchone()
         if state is None:
             raise self._missing(name)
-        return row[0], Held(*state)
+        return row[0], HeldLog(*state)
 
     def _wait_for(self, connection: Connection[Any], name: str, session: int) -> None:
         """Wait for the lock of a session; not for one that is kept until a session is closed.
@@ -437,7 +437,7 @@ class PostgresPlace:
             return True
         try:
             found = self._tables.connections.run(self._sql("SELECT number FROM @version"))
-        except NoTables:
+        except SchemaMissing:
             return False
         if not found or found[0][0] < NEWEST:
             return False

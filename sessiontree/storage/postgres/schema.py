@@ -30,7 +30,7 @@ from sessiontree.core.codec import head
 from sessiontree.core.damage import ignore
 from sessiontree.errors import NewerFormatError, StorageError
 from sessiontree.storage.place import address_of
-from sessiontree.text.pattern import Sought
+from sessiontree.text.pattern import Prefilter
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -455,7 +455,7 @@ _FOLDED: Final = """, LATERAL (SELECT lower(encode(whole.line, 'escape') COLLATE
 """The line as text with ASCII letters in lower case; bytes beyond ASCII are escaped."""
 
 
-def _found_in(sought: Sought) -> tuple[str, dict[str, bytes]]:
+def _found_in(sought: Prefilter) -> tuple[str, dict[str, bytes]]:
     """The rest of a FROM clause and a WHERE clause about `@lines l`, and their values."""
     names = {f"needle{number}": needle for number, needle in enumerate(sought.needles)}
     from_clause = _WHOLE + (_FOLDED if sought.folds else "")
@@ -472,20 +472,20 @@ def _found_in(sought: Sought) -> tuple[str, dict[str, bytes]]:
     return f"{from_clause} WHERE {where}", names
 
 
-def _has(name: str, sought: Sought) -> str:
+def _has(name: str, sought: Prefilter) -> str:
     if sought.folds:
         return f"position(encode(%({name})b::bytea, 'escape') IN searched.line) > 0"
     return f"position(%({name})b::bytea IN whole.line) > 0"
 
 
-def offsets_with(sought: Sought) -> tuple[str, dict[str, bytes]]:
+def offsets_with(sought: Prefilter) -> tuple[str, dict[str, bytes]]:
     """The statement for the offsets and sizes of such lines of a log, and values for it."""
     clauses, values = _found_in(sought)
     columns = "l.at, octet_length(l.line)"
     return f"SELECT {columns} FROM @lines l{clauses} AND l.log = %(log)s ORDER BY l.at", values
 
 
-def likely(sought: Sought) -> tuple[str, dict[str, bytes]]:
+def likely(sought: Prefilter) -> tuple[str, dict[str, bytes]]:
     """The statement for the sessions that have such a line, and values for it."""
     clauses, values = _found_in(sought)
     statement = f"""
