@@ -62,8 +62,8 @@ WRITING: Final = (
     "sessiontree/engine/gc.py",
     "sessiontree/engine/writer.py",
     "sessiontree/engine/repair.py",
-    "sessiontree/library/moving.py",
-    "sessiontree/library/moving.py",
+    "sessiontree/library/trash.py",
+    "sessiontree/library/trash.py",
     "sessiontree/importing/",
 )
 """The modules that write, sync, rename, lock and delete."""

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from sessiontree.engine.gc import GcResult
     from sessiontree.importing.backup import BackupResult
     from sessiontree.importing.importer import ImportResult
-    from sessiontree.library.moving import RemovedSession
     from sessiontree.library.search_file import SearchHit
+    from sessiontree.library.trash import RemovedSession
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]

@@ -21,13 +21,13 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 import msgspec
 import orjson
 
-from sessiontree.core import budget
-from sessiontree.core.budget import SHORT_BYTES, Budget
+from sessiontree.core import limits
 from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
 from sessiontree.core.damage import UNKNOWN_TYPE
 from sessiontree.core.entry import AGENT_LANE, HEADER, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.limits import SHORT_BYTES, Budget
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_line, uuid_of_name
 from sessiontree.core.usage import Tally
@@ -360,7 +360,7 @@ def numbered(source: AgentSource, number: int = 0) -> Iterator[SourceLine]:
         TooMuchError: too many of them are short.
     """
     previous: SourceLine | None = None
-    short = Budget(budget.SHORT_TEXTS, source.size, name=source.name, what="lines")
+    short = Budget(limits.SHORT_TEXTS, source.size, name=source.name, what="lines")
     for line_number, (offset, text) in enumerate(source.lines(), 1):
         if not text:
             continue

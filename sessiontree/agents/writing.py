@@ -35,11 +35,11 @@ from sessiontree.context.providers.reading import Media, SentCall, stand_in
 from sessiontree.context.providers.values import RequestNotes, clean_value, object_in
 from sessiontree.context.settings import may_make_system
 from sessiontree.core.blocks import message_uuid
-from sessiontree.core.budget import Budget
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, decode_object, seconds_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.limits import Budget
 from sessiontree.core.message import Message, result_ids
 from sessiontree.errors import EntryError, NothingToDoError
 

@@ -38,10 +38,10 @@ from sessiontree.library.lookup import (
     shown_id,
     title_of,
 )
-from sessiontree.library.moving import RemovedSession
 from sessiontree.library.root import store_of_command
 from sessiontree.library.search import SessionsOfHits, described, has_blobs, unknown_role
 from sessiontree.library.search_file import SearchHit
+from sessiontree.library.trash import RemovedSession
 from sessiontree.ops.session import (
     EmptyTrash,
     RemovedSessions,

@@ -26,7 +26,7 @@ from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
 
 if TYPE_CHECKING:
-    from sessiontree.core.budget import Budget
+    from sessiontree.core.limits import Budget
 
 
 def replaced(message: Message, replacement: Any) -> Message | None:
@@ -413,7 +413,7 @@ class _Merged:
 
     @cached_property
     def _again(self) -> Budget:
-        from sessiontree.core.budget import MERGED_AGAIN, Budget  # lazy: few contexts merge
+        from sessiontree.core.limits import MERGED_AGAIN, Budget  # lazy: few contexts merge
 
         return Budget(MERGED_AGAIN)
 

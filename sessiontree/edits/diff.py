@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from sessiontree.core.budget import SHOWN_EDIT_STEPS, Budget
+from sessiontree.core.limits import SHOWN_EDIT_STEPS, Budget
 from sessiontree.edits.tools import Edit, after, characters_of
 from sessiontree.errors import TooMuchError
 

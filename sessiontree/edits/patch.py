@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from sessiontree.core.budget import LINE, Budget, take_search
+from sessiontree.core.limits import LINE, Budget, take_search
 
 Lines = tuple[str, ...]
 

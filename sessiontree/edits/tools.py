@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from sessiontree.core.budget import LINE, Budget, find, take_search
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.limits import LINE, Budget, find, take_search
 from sessiontree.core.message import ToolCall
 from sessiontree.edits.patch import (
     FilePatch,

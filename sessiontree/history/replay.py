@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from sessiontree.core.budget import CHANGED_LINE, LINE, Budget, find
+from sessiontree.core.limits import CHANGED_LINE, LINE, Budget, find
 from sessiontree.edits.diff import Run, lines_of, pairs, runs
 from sessiontree.edits.patch import Hunk, are_applied
 from sessiontree.edits.tools import Edit, SeenLines, after, characters_of, undone

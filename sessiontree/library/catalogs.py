@@ -62,7 +62,7 @@ from sessiontree.storage.places import Location, located, shown
 from sessiontree.storage.rollouts import in_force
 
 if TYPE_CHECKING:
-    from sessiontree.library.moving import RemovedSession
+    from sessiontree.library.trash import RemovedSession
 
 
 PathLike = str | os.PathLike[str]
@@ -259,7 +259,7 @@ class Folder(Catalog):
         return facts_in(self.root, file, self.fs)
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
-        from sessiontree.library.moving import rename_project  # few programs move projects
+        from sessiontree.library.move_project import rename_project  # few programs move projects
 
         source, target = self.project(old), self.project(new)
         return rename_project(self.fs, self.root, os.path.abspath(old), source, target, report)
@@ -268,14 +268,14 @@ class Folder(Catalog):
         return Folder(os.path.join(self.root, TRASH), self.fs, self._reaches)
 
     def finish(self) -> None:
-        from sessiontree.library import moving  # few programs use the trash
+        from sessiontree.library import trash  # few programs use the trash
 
-        moving.finish(self.fs, self.root)
+        trash.finish(self.fs, self.root)
 
     def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
-        from sessiontree.library import moving  # few programs remove sessions
+        from sessiontree.library import trash  # few programs remove sessions
 
-        return moving.empty(self.fs, self.root, before, report, dry_run=dry_run)
+        return trash.empty(self.fs, self.root, before, report, dry_run=dry_run)
 
     def _at(self, name: str) -> str:
         return os.path.join(self.root, name)
@@ -287,9 +287,9 @@ class Folder(Catalog):
         return below(self.root, file)
 
     def _move(self, file: str, target: str) -> str:
-        from sessiontree.library import moving  # few programs use the trash
+        from sessiontree.library import trash  # few programs use the trash
 
-        return moving.move_trashed(self.fs, self.root, file, self._at(target))
+        return trash.move_trashed(self.fs, self.root, file, self._at(target))
 
 
 class Remote(Catalog):
@@ -373,16 +373,16 @@ class Remote(Catalog):
         return Remote(self._place, f"{self._prefix}{TRASH}")
 
     def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
-        from sessiontree.library import moving  # few programs remove sessions
+        from sessiontree.library import trash  # few programs remove sessions
 
         start = f"{self._prefix}{TRASH}/"
         for found in sorted(self._place.list(start)):
-            trashed = moving.trashed_at(found.name[len(start) :].partition("/")[0])
+            trashed = trash.trashed_at(found.name[len(start) :].partition("/")[0])
             file = self._place.address(found.name)
             if trashed is None:
                 report(f"{file} is not a session in the trash; it stays")
                 continue
-            if not moving.is_before(trashed, before):
+            if not trash.is_before(trashed, before):
                 continue
             beside = dict(self._place.beside(found.name))
             size = found.size + sum(beside.values())
@@ -393,7 +393,7 @@ class Remote(Catalog):
                 report(str(error))
                 continue
             files = [file, *map(self._place.address, beside)]
-            yield moving.RemovedSession(file, trashed, files, size)
+            yield trash.RemovedSession(file, trashed, files, size)
 
     def _at(self, name: str) -> str:
         return self._place.address(self._prefix + name)

@@ -27,9 +27,9 @@ from typing import Final
 import msgspec
 
 from sessiontree.core.activity import as_typed
-from sessiontree.core.budget import EDIT_STEPS, Budget
 from sessiontree.core.display import mask_then_cut
 from sessiontree.core.entry import Entry, is_of_subagent, seconds_of
+from sessiontree.core.limits import EDIT_STEPS, Budget
 from sessiontree.core.message import Message, kind_of, role_of, text_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.translated import agent_files, history_files

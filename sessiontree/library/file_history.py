@@ -27,8 +27,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from sessiontree.core.budget import Budget
 from sessiontree.core.entry import moment_given
+from sessiontree.core.limits import Budget
 from sessiontree.edits.diff import DiffCounts, counted_diff_of, lines_of
 from sessiontree.edits.tools import Edit, SeenLines, after
 from sessiontree.errors import RefError, TooMuchError, UsageError, with_step

@@ -38,7 +38,7 @@ from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, OfSession
 from sessiontree.session import Session
-from sessiontree.text.dialogue import dialogue
+from sessiontree.text.summary_request import dialogue
 from sessiontree.views.messages import with_messages
 from sessiontree.views.turns import Turn
 

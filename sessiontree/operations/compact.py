@@ -48,7 +48,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         Give it to a model as the only message. Long results of tools are cut, and thinking is left
         out.
         """
-        from sessiontree.text.dialogue import summary_request  # few compactions ask a model
+        from sessiontree.text.summary_request import summary_request  # few compactions ask a model
 
         return summary_request(self.messages, self.instructions)
 

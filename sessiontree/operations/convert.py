@@ -23,12 +23,12 @@ import msgspec
 from sessiontree.agents import TARGETS, named
 from sessiontree.agents.writing import PIECES, Loss, Losses, SideFile, Writer
 from sessiontree.context.fold import ContextBuilder
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, Resolution, message_uuid
-from sessiontree.core.budget import Budget
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import derived_uuid
 from sessiontree.core.index import NO_ROW
+from sessiontree.core.limits import Budget
 from sessiontree.core.message import Message, count_of_blocks
 from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import NothingToDoError, SessionExistsError, SessionTreeError, UsageError
@@ -137,11 +137,11 @@ class ConvertedSession:
         self.losses = Losses()
         size = reader.view.size
         title, count = self.title, len(self.tree)
-        more = count + size // budget.BYTES_FOR_EACH_READ
-        self.room = Budget(budget.READ_AGAIN, more=more, title=title, entries=count)
-        self.lines = Budget(budget.LANE_LINES, size, title=title)
-        self.repeated = Budget(budget.REPEATED_BYTES, title=title)
-        self._blocks = Budget(budget.CONVERTED_BLOCKS, size, title=title)
+        more = count + size // limits.BYTES_FOR_EACH_READ
+        self.room = Budget(limits.READ_AGAIN, more=more, title=title, entries=count)
+        self.lines = Budget(limits.LANE_LINES, size, title=title)
+        self.repeated = Budget(limits.REPEATED_BYTES, title=title)
+        self._blocks = Budget(limits.CONVERTED_BLOCKS, size, title=title)
         self._counted = bytearray(len(self.tree))  # the rows whose blocks are in `_blocks`
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}

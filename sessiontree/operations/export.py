@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.context.resolved import is_shown
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents
-from sessiontree.core.budget import Budget
 from sessiontree.core.codec import FORMAT, VERSION, check_seal, decode, encode, head, seal
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry, decode_object
@@ -41,6 +40,7 @@ from sessiontree.core.garbage import unkept
 from sessiontree.core.handle import MARK, Blob, Handle, blob_of, blobs_needed
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.limits import Budget
 from sessiontree.core.media import base_type, left_out
 from sessiontree.core.spill import spill
 from sessiontree.engine import names as refs
@@ -298,7 +298,7 @@ def _add_merged(original: Original, rows: bytearray) -> None:
     merges = set(tree.rows_of_type("merge"))
     waiting = [row for row in merges if rows[row]]
     name = original.file or "the session"
-    added = Budget(budget.MERGED_INTO_COPY, more=10 * len(tree), name=name)
+    added = Budget(limits.MERGED_INTO_COPY, more=10 * len(tree), name=name)
     done: set[tuple[int, str | None]] = set()
     bases: dict[str | None, int] = {}
     passed = array("i", bytes(4 * len(tree)))  # the base up to which a row was passed last

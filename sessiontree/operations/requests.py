@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from sessiontree.agents.claude_code import requests as recorded
 from sessiontree.context.providers.values import Request
-from sessiontree.core.budget import REQUEST_BYTES, Budget
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.core.limits import REQUEST_BYTES, Budget
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import FileError, TooMuchError, UsageError
 

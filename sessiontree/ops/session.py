@@ -32,7 +32,6 @@ from sessiontree.library.counts import (
     with_counts,
 )
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.moving import RemovedSession
 from sessiontree.library.places import (
     ORDERS,
     Order,
@@ -47,6 +46,7 @@ from sessiontree.library.places import (
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import SessionsOfHits, check_roles, search, unknown_role
 from sessiontree.library.search_file import SearchFilter, SearchHit
+from sessiontree.library.trash import RemovedSession
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, size
 from sessiontree.ops.field import arg, only_for_people, opt

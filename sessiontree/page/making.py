@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
-from sessiontree.core.budget import Budget
 from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
+from sessiontree.core.limits import Budget
 from sessiontree.core.media import base_type, left_out
 from sessiontree.core.message import Message, count_of_blocks, result_ids
 from sessiontree.edits.tools import SideFacts
@@ -113,7 +113,7 @@ class TurnRenderer:
         advice = "; fork the path to an entry above it, and export the fork"
         size = cursor.reader.view.size
         self.rows = Budget(
-            budget.SHOWN_BLOCKS, size, what="the session", next=", as many as a page shows" + advice
+            limits.SHOWN_BLOCKS, size, what="the session", next=", as many as a page shows" + advice
         )
         self.owned = _rows_by_turn(self.tree, found)
         self._line = b""

@@ -22,8 +22,8 @@ import msgspec
 from sessiontree.context.compaction import estimate_tokens
 from sessiontree.context.fold import custom_message, replaced, summary_message
 from sessiontree.core.blocks import message_uuid
-from sessiontree.core.budget import EDIT_STEPS, Budget
 from sessiontree.core.entry import PIECES, SUMMARIES, Entry
+from sessiontree.core.limits import EDIT_STEPS, Budget
 from sessiontree.core.message import Message, calls_of, is_prompt, result_ids
 from sessiontree.core.usage import Spent, Sums, spent_by
 from sessiontree.edits.diff import DiffCounts, diff_of

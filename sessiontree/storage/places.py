@@ -97,9 +97,9 @@ def shown(file: str) -> str:
 def _opener(scheme: str) -> Callable[[Address], Place]:
     """The function that opens the places of a scheme."""
     if scheme == "memory":
-        from sessiontree.storage import folder
+        from sessiontree.storage import memory_place
 
-        return folder.MemoryPlace
+        return memory_place.MemoryPlace
     if scheme == "postgresql":
         from sessiontree.storage.postgres import place as postgres
 

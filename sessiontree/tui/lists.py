@@ -24,7 +24,7 @@ from sessiontree.library.spending import (
 from sessiontree.text.amounts import counted, dollars, in_short
 from sessiontree.text.columns import Line, Span, cut, filled
 from sessiontree.text.pattern import query
-from sessiontree.tui.reader import FileReader
+from sessiontree.tui.loader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key, listing
 from sessiontree.views.costs import HOW_TO_GET, Prices, TurnCost, costs_of_turns, load
 from sessiontree.views.tree import Label

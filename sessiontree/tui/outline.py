@@ -15,11 +15,11 @@ from sessiontree.core.damage import Damage
 from sessiontree.library.one import opened_by_ends, with_agent
 from sessiontree.session import Session
 from sessiontree.text.columns import Line, Span
-from sessiontree.tui import reader
+from sessiontree.tui import loader
 from sessiontree.tui.drawing import last_line, row_line, rows_of
 from sessiontree.tui.leaving import ViewServers, ask_to_resume
 from sessiontree.tui.lines import Ask
-from sessiontree.tui.reader import FileReader
+from sessiontree.tui.loader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, TRASHED, View, key
 from sessiontree.views.layout import OutlineRow
 from sessiontree.views.rows import read_turn
@@ -206,7 +206,7 @@ class OutlineView(View, inherit_bindings=False):
         self._open(turn, uuid)
 
     def _open(self, turn: Turn, uuid: str | None) -> None:
-        from sessiontree.tui.reading import ReadingView
+        from sessiontree.tui.turn import ReadingView
 
         self.app.push_screen(ReadingView(self._reading, turn, uuid), self._has_read)
 
@@ -286,17 +286,17 @@ class OutlineView(View, inherit_bindings=False):
 
     def action_branch(self) -> None:
         if (turn := self.turn) is not None:
-            self.start(reader.branch, self.file, turn.leaf)
+            self.start(loader.branch, self.file, turn.leaf)
 
     def action_label(self) -> None:
         if (turn := self.turn) is not None:
             before = dict(turn.labels).get(turn.uuid, "")
             uuid = turn.uuid
-            self.ask("Label", lambda text: self.start(reader.label, self.file, uuid, text), before)
+            self.ask("Label", lambda text: self.start(loader.label, self.file, uuid, text), before)
 
     def action_fork(self) -> None:
         if (turn := self.turn) is not None:
-            self.start(reader.fork, self.file, turn.leaf)
+            self.start(loader.fork, self.file, turn.leaf)
 
     def action_export(self) -> None:
         if (turn := self.turn) is not None:
@@ -304,7 +304,7 @@ class OutlineView(View, inherit_bindings=False):
             name = f"{self.file.rpartition('/')[2].partition('.')[0]}.md"
             self.ask(
                 "Export to .md or .html",
-                lambda path: self.start(reader.export, self.file, leaf, path),
+                lambda path: self.start(loader.export, self.file, leaf, path),
                 name,
             )
 
@@ -332,7 +332,7 @@ class OutlineView(View, inherit_bindings=False):
         self.confirm(TRASHED, lambda: self.run_worker(self._trash()))
 
     async def _trash(self) -> None:
-        done = await self.tried(asyncio.to_thread(reader.trash, self.file))
+        done = await self.tried(asyncio.to_thread(loader.trash, self.file))
         if done is not None:
             self.dismiss(True)
 

@@ -16,7 +16,7 @@ from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import ORDERS, in_order
 from sessiontree.text.columns import Line, Span
-from sessiontree.tui import reader
+from sessiontree.tui import loader
 from sessiontree.tui.drawing import matching, preview_lines, session_line, title_lines
 from sessiontree.tui.leaving import Resume, ViewServers, ask_to_resume
 from sessiontree.tui.lines import Bar, Lines, PreviewLines
@@ -206,7 +206,7 @@ class Picker(View, inherit_bindings=False):
     def action_trash(self) -> None:
         if (one := self.chosen) is not None:
             file = one.file
-            self.confirm(TRASHED, lambda: self.start(reader.trash, file))
+            self.confirm(TRASHED, lambda: self.start(loader.trash, file))
 
 
 def _sorted(sessions: list[SessionInfo], order: str) -> list[SessionInfo]:

@@ -14,7 +14,7 @@ from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, Step, fault
 from sessiontree.text.columns import Line, Span, beside, filled, wrapped
 from sessiontree.tui.lines import Ask, Bar, Lines, PreviewLines
-from sessiontree.tui.reader import ReaderClosed
+from sessiontree.tui.loader import ReaderClosed
 
 T = TypeVar("T")
 

@@ -29,13 +29,13 @@ from urllib.parse import quote as quoted_path
 
 from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
-from sessiontree.core.budget import Budget
 from sessiontree.core.display import printable
 from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
+from sessiontree.core.limits import Budget
 from sessiontree.core.media import IMAGES, base_type, left_out
 from sessiontree.core.message import (
     Message,
@@ -416,7 +416,7 @@ class _MarkdownTranscript:
         self._names: dict[str, str] = {}
         self._not_shown: Counter[str] = Counter()
         advice = "; export an entry above it"
-        self._blocks = Budget(budget.SHOWN_BLOCKS, reader.view.size, what="the path", next=advice)
+        self._blocks = Budget(limits.SHOWN_BLOCKS, reader.view.size, what="the path", next=advice)
 
     def parts(self) -> Iterator[str]:
         yield from self._front()

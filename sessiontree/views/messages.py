@@ -237,7 +237,7 @@ class ResolvedEntries(Summarized):
     @property
     def text(self) -> str:
         """See `Summarized.text`."""
-        from sessiontree.text.dialogue import summary_request  # few summaries ask a model
+        from sessiontree.text.summary_request import summary_request  # few summaries ask a model
 
         if self._request is not None:
             return self._request()

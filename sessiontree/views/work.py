@@ -25,8 +25,6 @@ from msgspec.structs import asdict, astuple
 
 from sessiontree.core.activity import (
     SYNTHETIC,
-    Question,
-    answers_in,
     ended_calls,
     error_of,
     files_of,
@@ -34,13 +32,13 @@ from sessiontree.core.activity import (
     is_interruption,
     is_note_of_program,
     is_output,
-    questions_of,
     results_of,
 )
 from sessiontree.core.blocks import is_handle_of_message, role_of_entry
 from sessiontree.core.display import mask_then_cut, one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry, moment_of
 from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
+from sessiontree.core.questions import Question, answers_in, questions_of
 from sessiontree.core.usage import ANSWERS, Usage, advice_in, counts_instead, usage_of
 from sessiontree.text.preview import preview
 from sessiontree.views.messages import is_typed

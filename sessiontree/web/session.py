@@ -26,8 +26,8 @@ from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import Excerpt
 from sessiontree.storage.places import located
-from sessiontree.web.news import start_of, with_news
-from sessiontree.web.state import PageState, change, state_of
+from sessiontree.web.page_state import PageState, change, state_of
+from sessiontree.web.updates import start_of, with_news
 
 _KEPT_CHANGES: Final = 64
 _MAX_VIEWED: Final = 8

@@ -12,7 +12,7 @@ import pytest
 from sessiontree import Session, import_session
 from sessiontree.agents import recognise
 from sessiontree.agents.codex.items import ABOUT
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.core.message import begins_turn
 from sessiontree.errors import DecoderMissingError, TooMuchError
 from sessiontree.library.listing import facts_of
@@ -226,8 +226,8 @@ def test_compactions_that_repeat_prompts_too_often_are_refused(
 ) -> None:
     lines = [said("user", "go"), line("compacted", message="s")] * 3
     assert texts(opened(tmp_path, *lines))[-1] == "s"
-    few = budget.REPEATED_PROMPTS._replace(most=2)
-    monkeypatch.setattr(budget, "REPEATED_PROMPTS", few)
+    few = limits.REPEATED_PROMPTS._replace(most=2)
+    monkeypatch.setattr(limits, "REPEATED_PROMPTS", few)
     with pytest.raises(TooMuchError, match=r"line 5: .* repeat prompts more than 2 times"):
         opened(tmp_path, *lines)
 
@@ -235,7 +235,7 @@ def test_compactions_that_repeat_prompts_too_often_are_refused(
 def test_a_file_of_lines_that_hold_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "SHORT_TEXTS", budget.SHORT_TEXTS._replace(most=3))
+    monkeypatch.setattr(limits, "SHORT_TEXTS", limits.SHORT_TEXTS._replace(most=3))
     file = written(tmp_path / "s.jsonl", said("user", "go"))
     file.write_text(file.read_text() + "{\n" * 3)
     assert len(Session.open(file, readonly=True).damage) == 3

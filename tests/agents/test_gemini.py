@@ -10,7 +10,7 @@ import pytest
 
 from sessiontree import Session, TooMuchError
 from sessiontree.agents import recognise
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.library.listing import facts_of
 from tests.support.table import for_each
 from tests.support.transcripts import written
@@ -151,7 +151,7 @@ def test_the_first_message_of_a_chat_is_the_first_with_a_text(tmp_path: Path) ->
 def test_very_many_messages_that_no_agent_writes_are_refused(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "SHORT_TEXTS", budget.SHORT_TEXTS._replace(most=3))
+    monkeypatch.setattr(limits, "SHORT_TEXTS", limits.SHORT_TEXTS._replace(most=3))
     short = [{"id": f"i{n}", "type": "user", "content": "x"} for n in range(4)]
     with Session.open(make(tmp_path / "a.jsonl", *short[:3]), readonly=True) as session:
         assert texts(session) == ["x"] * 3
@@ -162,7 +162,7 @@ def test_very_many_messages_that_no_agent_writes_are_refused(
 def test_very_many_calls_that_no_agent_writes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "SHORT_TEXTS", budget.SHORT_TEXTS._replace(most=3))
+    monkeypatch.setattr(limits, "SHORT_TEXTS", limits.SHORT_TEXTS._replace(most=3))
     calls = [{"id": f"c{n}", "name": "t", "args": {}, "result": []} for n in range(8)]
     asked = {"id": "i", "type": "gemini", "content": "x", "toolCalls": calls}
     with pytest.raises(TooMuchError, match="more than 3 messages or calls of less than 100 bytes"):
@@ -175,7 +175,7 @@ def test_very_many_calls_that_no_agent_writes_are_refused(
 def test_a_long_chat_may_have_as_many_short_lines_as_there_is_room_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "SHORT_TEXTS", budget.SHORT_TEXTS._replace(most=3))
+    monkeypatch.setattr(limits, "SHORT_TEXTS", limits.SHORT_TEXTS._replace(most=3))
     long = {"id": "long", "type": "user", "content": "x" * 250 * 10}
     lines = [{"$set": {"a": number}} for number in range(10)]
     with Session.open(log(tmp_path / "a.jsonl", long, *lines), readonly=True) as session:

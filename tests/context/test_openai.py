@@ -7,7 +7,7 @@ import pytest
 
 from sessiontree import TooMuchError, UsageError
 from sessiontree.context.providers.openai import request as chat_request
-from sessiontree.core import budget
+from sessiontree.core import limits
 from tests.support.rules import chat, fault, responses
 from tests.support.saying import (
     IMAGE,
@@ -216,7 +216,7 @@ def test_arguments_that_json_cannot_carry_are_replaced_and_named() -> None:
 def test_a_request_of_more_calls_than_any_model_takes_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budget, "REQUEST_BLOCKS", budget.REQUEST_BLOCKS._replace(most=2))
+    monkeypatch.setattr(limits, "REQUEST_BLOCKS", limits.REQUEST_BLOCKS._replace(most=2))
     calls = [chat_call(f"c{number}", "{}") for number in range(3)]
     asked = context(user("x"), {"role": "assistant", "content": None, "tool_calls": calls})
     for api in ("responses", "chat"):

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from sessiontree.core.activity import (
-    answers_in,
     as_typed,
     ended_calls,
     error_of,
@@ -14,9 +13,9 @@ from sessiontree.core.activity import (
     gist_of,
     is_interruption,
     is_output,
-    questions_of,
 )
 from sessiontree.core.message import ToolCall, is_generated, is_typed_command
+from sessiontree.core.questions import answers_in, questions_of
 from tests.support.conversation import user
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End Patch"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sessiontree
-from sessiontree.core import budget, damage, message
+from sessiontree.core import damage, limits, message
 from sessiontree.core.damage import NEXT_STEP
 from sessiontree.engine import translated
 from sessiontree.redact import redaction, rules
@@ -123,7 +123,7 @@ def test_every_module_that_the_architecture_names_exists() -> None:
 
 
 def test_every_call_in_the_flows_is_in_the_module_beside_it() -> None:
-    flows = ARCHITECTURE.partition("## Five flows")[2].partition("\n## ")[0]
+    flows = ARCHITECTURE.partition("## Four flows")[2].partition("\n## ")[0]
     calls = re.findall(r"^ {4,}(\S+) {2,}([\w/]+\.py)", flows, re.MULTILINE)
     assert len(calls) > 30
     for call, path in calls:
@@ -143,23 +143,23 @@ def test_the_architecture_draws_the_rooms_in_the_order_of_their_imports() -> Non
 MIB = 1024 * 1024
 
 LIMITS = {
-    "entries of merges in a context": f"{budget.MERGED_AGAIN.most:,}",
-    "entries of merges in a copy": f"{budget.MERGED_INTO_COPY.most:,} entries",
-    "entries of a conversion": f"{budget.READ_AGAIN.most:,}",
-    "lanes": f"{budget.LANE_FILES.most:,} lanes",
-    "lines of lanes": f"{budget.LANE_LINES.most:,}",
-    "bytes of a session for each line": f"each {budget.LANE_LINES.bytes_for_each} bytes",
-    "repeated bytes": f"{budget.REPEATED_BYTES.most // MIB} MiB of repeated lines",
-    "request": f"{budget.REQUEST_BYTES.most // MIB} MiB of messages",
-    "times": f"{budget.REPEATED_BYTES.for_each_byte} times the size of the session",
-    "bytes of a session for each": str(budget.BYTES_FOR_EACH_READ),
-    "prompts of Codex": f"{budget.REPEATED_PROMPTS.most:,} repeated prompts",
+    "entries of merges in a context": f"{limits.MERGED_AGAIN.most:,}",
+    "entries of merges in a copy": f"{limits.MERGED_INTO_COPY.most:,} entries",
+    "entries of a conversion": f"{limits.READ_AGAIN.most:,}",
+    "lanes": f"{limits.LANE_FILES.most:,} lanes",
+    "lines of lanes": f"{limits.LANE_LINES.most:,}",
+    "bytes of a session for each line": f"each {limits.LANE_LINES.bytes_for_each} bytes",
+    "repeated bytes": f"{limits.REPEATED_BYTES.most // MIB} MiB of repeated lines",
+    "request": f"{limits.REQUEST_BYTES.most // MIB} MiB of messages",
+    "times": f"{limits.REPEATED_BYTES.for_each_byte} times the size of the session",
+    "bytes of a session for each": str(limits.BYTES_FOR_EACH_READ),
+    "prompts of Codex": f"{limits.REPEATED_PROMPTS.most:,} repeated prompts",
     "blocks": f"{message.MAX_BLOCKS:,} content blocks|{message.MAX_BLOCKS:,} blocks",
-    "bytes for each block": f"one for each {budget.SHOWN_BLOCKS.bytes_for_each} bytes",
-    "blocks of a request": f"{budget.REQUEST_BLOCKS.most:,}",
-    "short lines": f"{budget.SHORT_TEXTS.most:,}",
-    "short": f"lines, messages or calls of less than {budget.SHORT_BYTES} bytes",
-    "bytes for each short line": f"one for each {budget.SHORT_TEXTS.bytes_for_each} bytes",
+    "bytes for each block": f"one for each {limits.SHOWN_BLOCKS.bytes_for_each} bytes",
+    "blocks of a request": f"{limits.REQUEST_BLOCKS.most:,}",
+    "short lines": f"{limits.SHORT_TEXTS.most:,}",
+    "short": f"lines, messages or calls of less than {limits.SHORT_BYTES} bytes",
+    "bytes for each short line": f"one for each {limits.SHORT_TEXTS.bytes_for_each} bytes",
     "unpacked": f"{lines.LARGEST_RATIO} times",
     "always unpacked": f"{lines.ALWAYS_UNPACKED // MIB} MiB",
     "a result": f"{names.LARGEST_RESULT // MIB} MiB",

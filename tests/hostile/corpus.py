@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sessiontree.core import budget
+from sessiontree.core import limits
 
 Build = Callable[[Path, int], Path]
 Lines = Callable[[int], Iterable[bytes]]
@@ -1629,8 +1629,8 @@ def _shortest(size: int, line: Callable[[int], bytes]) -> Iterator[bytes]:
     left, number = size, 0
     while left > 0:
         made = line(number)
-        if number >= min(budget.SHORT_TEXTS.most - 10, size // 60):
-            filler = b"x" * (budget.SHORT_BYTES - len(made) - len(b',"of":""'))
+        if number >= min(limits.SHORT_TEXTS.most - 10, size // 60):
+            filler = b"x" * (limits.SHORT_BYTES - len(made) - len(b',"of":""'))
             made = made[:-1] + b',"of":"%b"}' % filler
         yield made
         left -= len(made) + 1

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from sessiontree import Session, TooMuchError
-from sessiontree.core.budget import EDIT_STEPS, Budget, Limit
+from sessiontree.core.limits import EDIT_STEPS, Budget, Limit
 from sessiontree.edits.diff import counted_diff_of, counts_of, runs
 from sessiontree.edits.patch import Hunk, applied, parse_numbered
 from sessiontree.edits.shell import effects

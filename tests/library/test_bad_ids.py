@@ -13,7 +13,7 @@ from sessiontree.importing.importer import Batch, Importer
 from sessiontree.library import counts
 from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import SessionInfo, facts_of, session_infos
-from sessiontree.library.moving import finish
+from sessiontree.library.trash import finish
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import path_in
 from tests.support.foreign import AGENTS, BAD_IDS, PROMPT, foreign_session

@@ -24,8 +24,8 @@ from sessiontree import (
     UsageError,
 )
 from sessiontree.agents import TARGETS
-from sessiontree.core import budget
-from sessiontree.core.budget import Budget
+from sessiontree.core import limits
+from sessiontree.core.limits import Budget
 from sessiontree.errors import TooMuchError
 from sessiontree.operations.convert import converted
 from sessiontree.operations.export import Original
@@ -341,9 +341,9 @@ def test_what_repeats_too_much_is_refused_before_a_file_is_made(
     with opened(tmp_path / "s.jsonl", *lines) as session:
         session.convert(to, tmp_path / "whole.jsonl")
         for name in ("READ_AGAIN", "LANE_LINES"):
-            limit = getattr(budget, name)._replace(most=0, bytes_for_each=10**6)
-            monkeypatch.setattr(budget, name, limit)
-        monkeypatch.setattr(budget, "BYTES_FOR_EACH_READ", 10**6)
+            limit = getattr(limits, name)._replace(most=0, bytes_for_each=10**6)
+            monkeypatch.setattr(limits, name, limit)
+        monkeypatch.setattr(limits, "BYTES_FOR_EACH_READ", 10**6)
         with pytest.raises(TooMuchError, match="fork the path that you need, and convert"):
             session.convert(to, tmp_path / "refused.jsonl")
     assert not list(tmp_path.glob("refused*"))
@@ -353,9 +353,9 @@ def test_three_hundred_lanes_may_share_a_path_of_five_thousand_entries() -> None
     lanes, path, own = 300, 5000, 20
     entries = path + lanes * own
     size = entries * 2500
-    more = entries + size // budget.BYTES_FOR_EACH_READ
-    Budget(budget.READ_AGAIN, more=more).take(lanes * path // 2 + entries)
-    Budget(budget.LANE_LINES, size).take(lanes * (path + own))
+    more = entries + size // limits.BYTES_FOR_EACH_READ
+    Budget(limits.READ_AGAIN, more=more).take(lanes * path // 2 + entries)
+    Budget(limits.LANE_LINES, size).take(lanes * (path + own))
 
 
 @for_each(("lanes", "error"), [(4000, UsageError), (4001, TooMuchError)])
@@ -375,12 +375,12 @@ def test_lanes_below_one_large_entry_are_refused_before_they_fill_the_disk(
 ) -> None:
     lanes = [message(f"l{n}", "a", "x") | {"lane": f"l{n}"} for n in range(20)]
     lines = [message("a", "root", "large " * 5000), *lanes]
-    few = budget.REPEATED_BYTES._replace(most=0)
-    monkeypatch.setattr(budget, "REPEATED_BYTES", few)
+    few = limits.REPEATED_BYTES._replace(most=0)
+    monkeypatch.setattr(limits, "REPEATED_BYTES", few)
     with opened(tmp_path / "s.jsonl", *lines) as session:
         session.switch("a")
         session.convert("claude-code", tmp_path / "whole.jsonl")
-        monkeypatch.setattr(budget, "REPEATED_BYTES", few._replace(for_each_byte=5))
+        monkeypatch.setattr(limits, "REPEATED_BYTES", few._replace(for_each_byte=5))
         with pytest.raises(TooMuchError, match="repeat each byte more than 5 times; fork"):
             session.convert("claude-code", tmp_path / "refused.jsonl")
     assert not [file for file in tmp_path.rglob("refused*/**/*") if file.is_file()]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Entry, NothingToDoError, RefError, Session, UsageError
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.errors import CorruptionError, TooMuchError
 from tests.support.conversation import (
     HEADER,
@@ -355,10 +355,10 @@ def test_merges_that_read_entries_again_too_often_are_refused(
     with opened(file, *lines) as session:
         assert said(session.context()) == ["a", "b", "c"]
         session.fork(file.with_name("whole.jsonl"))
-        again = budget.MERGED_AGAIN._replace(most=2)
-        monkeypatch.setattr(budget, "MERGED_AGAIN", again)
-        copied = budget.MERGED_INTO_COPY._replace(most=1 - 10 * 10)  # the session has ten entries
-        monkeypatch.setattr(budget, "MERGED_INTO_COPY", copied)
+        again = limits.MERGED_AGAIN._replace(most=2)
+        monkeypatch.setattr(limits, "MERGED_AGAIN", again)
+        copied = limits.MERGED_INTO_COPY._replace(most=1 - 10 * 10)  # the session has ten entries
+        monkeypatch.setattr(limits, "MERGED_INTO_COPY", copied)
         with pytest.raises(TooMuchError, match=r"the merges up to m\d .* go on from an entry"):
             session.context(verbatim=True)
         with pytest.raises(TooMuchError, match="copy the path to an entry above them"):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Redaction, Session
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.errors import TooMuchError
 from sessiontree.page import document
 from sessiontree.page.making import MAX_ANNOTATIONS
@@ -126,8 +126,8 @@ def test_a_session_of_more_turns_than_a_page_shows_is_refused(
 def test_a_session_of_more_rows_than_a_page_shows_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
 ) -> None:
-    few = budget.SHOWN_BLOCKS._replace(most=7, bytes_for_each=1 << 20)
-    monkeypatch.setattr(budget, "SHOWN_BLOCKS", few)
+    few = limits.SHOWN_BLOCKS._replace(most=7, bytes_for_each=1 << 20)
+    monkeypatch.setattr(limits, "SHOWN_BLOCKS", few)
     blocks = [{"type": "text", "text": word} for word in "abcdefgh"]
     said = [assistant(blocks)] if at_once else [user("x"), assistant(blocks[:4])] * 2
     with Session.create(file) as session:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.storage.folder import MemoryPlace
 from sessiontree.storage.memory import MemoryFiles
+from sessiontree.storage.memory_place import MemoryPlace
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import Place

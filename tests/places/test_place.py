@@ -23,7 +23,7 @@ from sessiontree.errors import (
     TargetMissingError,
     UsageError,
 )
-from sessiontree.storage.folder import MemoryPlace
+from sessiontree.storage.memory_place import MemoryPlace
 from sessiontree.storage.place import Place, address, is_address, path_of
 from tests.contracts import PlaceLogs, check_log
 from tests.places.kinds import KINDS, contents_of, opened

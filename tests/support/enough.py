@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from sessiontree.core.budget import Budget, Limit
+from sessiontree.core.limits import Budget, Limit
 
 ENOUGH: Final = Budget(Limit(10**15, "a test took more steps than all of them need"))

@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sessiontree import Redaction, Session, TooMuchError
-from sessiontree.core import budget
+from sessiontree.core import limits
 from tests.conftest import NO_CORPUS
 from tests.support import histories
 from tests.support.conversation import assistant, user
@@ -294,8 +294,8 @@ def test_a_result_without_its_call_has_the_name_of_its_tool(session: Session) ->
 def test_more_blocks_than_a_transcript_may_have_are_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = budget.SHOWN_BLOCKS._replace(most=3, bytes_for_each=1 << 20)
-    monkeypatch.setattr(budget, "SHOWN_BLOCKS", few)
+    few = limits.SHOWN_BLOCKS._replace(most=3, bytes_for_each=1 << 20)
+    monkeypatch.setattr(limits, "SHOWN_BLOCKS", few)
     parts = [{"type": "text", "text": "a"}, call("c1")]
     with Session.create(file) as session:
         session.append_message(user("x"))

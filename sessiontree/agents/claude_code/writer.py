@@ -47,13 +47,13 @@ from sessiontree.context.providers import reading
 from sessiontree.context.providers.anthropic import source_of
 from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.settings import may_make_system, model_of
-from sessiontree.core import budget
+from sessiontree.core import limits
 from sessiontree.core.blocks import message_uuid
-from sessiontree.core.budget import Budget
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.header import id_in_name, origin_at
 from sessiontree.core.index import NO_ROW
+from sessiontree.core.limits import Budget
 from sessiontree.core.message import Message, calls_of, kind_of, result_ids, text_of
 from sessiontree.core.usage import usage_of
 from sessiontree.errors import SessionTreeError
@@ -580,7 +580,7 @@ class ClaudeCodeWriter:
     def _subagents(self) -> dict[str, tuple[_LaneTranscript, dict[str, Any]]]:
         source = self.source
         known = writing.subagents(source)
-        room = Budget(budget.LANE_FILES, title=source.title)
+        room = Budget(limits.LANE_FILES, title=source.title)
         found: dict[str, tuple[_LaneTranscript, dict[str, Any]]] = {}
         for lane, tips in writing.durable_lanes(source):
             room.take()

@@ -37,8 +37,8 @@ from msgspec.structs import replace
 
 from sessiontree.agents import base
 from sessiontree.agents.codex.items import ABOUT, CodexTally, is_prompt, is_turn
-from sessiontree.core import budget
-from sessiontree.core.budget import Budget
+from sessiontree.core import limits
+from sessiontree.core.limits import Budget
 from sessiontree.core.message import kind_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
 from sessiontree.core.usage import Tally, mode_of
@@ -313,7 +313,7 @@ class _Rollout:
         self._segment = lines.session_id
         self._named: tuple[base.SourceLine, LineName] | None = None  # the last line with a name
         self._states: dict[HistoryEnd, _HistoryState] = {}
-        self._repeated = Budget(budget.REPEATED_PROMPTS, name=name)
+        self._repeated = Budget(limits.REPEATED_PROMPTS, name=name)
         self._provider = meta.text("model_provider")
         self._restore(_HistoryState(lines.root, [], self._provider, None, None, None, None))
 

@@ -44,9 +44,9 @@ from sessiontree.agents.gemini.messages import (
     messages_of,
     parts_of,
 )
-from sessiontree.core import budget
-from sessiontree.core.budget import Budget
+from sessiontree.core import limits
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.limits import Budget
 from sessiontree.core.message import text_of
 from sessiontree.core.usage import Sums, Tally
 from sessiontree.text.pattern import lines_with
@@ -317,7 +317,7 @@ class _Chat:
         self._short = (
             None
             if source is None
-            else Budget(budget.SHORT_TEXTS, source.size, name=source.name, what="messages or calls")
+            else Budget(limits.SHORT_TEXTS, source.size, name=source.name, what="messages or calls")
         )
         self._lane = lane
         self._leaf = lines.root
@@ -377,7 +377,7 @@ class _Chat:
     def _turn(self, id: str, line: base.SourceLine) -> _Turn:
         turn = _turn(id, line, self._results)
         parts = max(1, len(turn.made))
-        if self._short is not None and len(line.text) < budget.SHORT_BYTES * parts:
+        if self._short is not None and len(line.text) < limits.SHORT_BYTES * parts:
             self._short.take(parts)
         return turn
 

@@ -24,8 +24,8 @@ from sessiontree.context.providers.reading import (
     TextPart,
 )
 from sessiontree.context.providers.values import GivenIds, RequestNotes
-from sessiontree.core import budget
-from sessiontree.core.budget import Budget
+from sessiontree.core import limits
+from sessiontree.core.limits import Budget
 from sessiontree.core.message import Message, count_of_blocks, is_partial
 
 _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
@@ -55,7 +55,7 @@ def turns_of(
     Thinking of any model but `model` is left out. A TooMuchError for more than `REQUEST_BLOCKS`.
     """
     notes = RequestNotes()
-    blocks = Budget(budget.REQUEST_BLOCKS)
+    blocks = Budget(limits.REQUEST_BLOCKS)
     for message, uuid in zip(messages, uuids, strict=True):
         blocks.take(count_of_blocks(message), uuid=uuid)
     if not is_paired:

@@ -11,7 +11,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.web.state import _LISTS, _VALUES, PageState, change
+from sessiontree.web.page_state import _LISTS, _VALUES, PageState, change
 
 ROW = st.sampled_from(["a", "b", "c"])
 CHUNKS = st.lists(st.lists(ROW, min_size=1, max_size=3), min_size=1, max_size=4)

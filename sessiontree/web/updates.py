@@ -26,7 +26,7 @@ from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Excerpt
 from sessiontree.views.turns import SessionOutline, outline
-from sessiontree.web.state import PageState, state_of
+from sessiontree.web.page_state import PageState, state_of
 
 _START: Final = 96 * 1024
 _END: Final = 256 * 1024

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Excerpt
-from sessiontree.web.news import ends_of, start_of, with_news
+from sessiontree.web.page_state import PageState, change
 from sessiontree.web.session import read
-from sessiontree.web.state import PageState, change
+from sessiontree.web.updates import ends_of, start_of, with_news
 from tests.support.conversation import assistant, user
 
 SAME = ("gists", "times", "uuids", "rowOf", "above", "tokens", "here", "layout")

@@ -1,7 +1,4 @@
-"""Sessions moved to another directory, to the trash and back, and the trash emptied.
-
-The folder of a project is renamed whole if the other directory has none; otherwise its sessions are
-moved into that one by one.
+"""Sessions moved to the trash and back, and the trash emptied.
 
 The trash is the folder `.trash` in the root of a store. Each session has a folder of its own there,
 named by the time, and in that the path that it had. A mark in the trash names the session that is
@@ -18,8 +15,7 @@ Invariants:
 
 - A folder that holds anything but one session with its own files stays whole.
 - No link is followed or removed, and nothing is overwritten.
-- A session that a writer holds stays. If an exclusive writer holds a session of a project, no
-  session of it is moved.
+- A session that a writer holds stays.
 - No other program moves sessions of the store meanwhile.
 """
 
@@ -38,14 +34,13 @@ import msgspec
 from sessiontree.engine.gc import ARCHIVE
 from sessiontree.engine.opening import KEPT_AS
 from sessiontree.errors import (
-    NothingToDoError,
     SessionBusyError,
     SessionExistsError,
     SessionTreeError,
     StorageError,
     UsageError,
 )
-from sessiontree.library.listing import facts_of, session_infos
+from sessiontree.library.listing import facts_of
 from sessiontree.library.root import below
 from sessiontree.storage.atomic import UNFINISHED, create_file
 from sessiontree.storage.blobs import ASIDE
@@ -62,7 +57,6 @@ from sessiontree.storage.names import (
     is_own_folder,
     is_session_name,
     path_in,
-    session_files,
 )
 from sessiontree.storage.rollouts import thread_beside
 from sessiontree.storage.sidecars import (
@@ -76,42 +70,6 @@ from sessiontree.storage.sidecars import (
 
 MARK: Final = ".moving-"
 """Starts the name of a mark in the trash; the rest is the name of the session's folder there."""
-
-
-def rename_project(
-    fs: FileSystem, root: str, about: str, source: str, target: str, report: Report
-) -> int:
-    """Move the sessions of one project's folder to another's; return how many.
-
-    `about` is their working directory, for messages; the errors are those of
-    `Store.move_project`. Anything in the first folder that cannot be a session is reported.
-    """
-    if not os.path.isdir(root):
-        raise NothingToDoError(f"there is no folder {root}, so there is nothing to move")
-    with moving(fs, root):
-        files = list(session_files(source, report)) if os.path.isdir(source) else []
-        if source == target:
-            raise NothingToDoError(f"{about} is where its sessions are already")
-        if not files:
-            raise NothingToDoError(f"no session of {about} is in {root}, so nothing is moved")
-        _check_not_held(files)
-        try:
-            fs.replace(source, target)
-        except OSError:  # the other folder has sessions already
-            for file in files:
-                inside = os.path.dirname(os.path.relpath(file, source))
-                move_session(fs, file, os.path.join(target, inside).rstrip(os.sep))
-        else:
-            with os_errors(root, "sync"):
-                fs.sync_folder(root)
-        return len(files)
-
-
-def _check_not_held(files: list[str]) -> None:
-    for one in session_infos(files, lambda problem: None):  # a list reports the problems
-        if one.writer is not None:
-            message = f"{one.file} is held by {one.writer}; close it first, nothing was moved"
-            raise SessionBusyError(message, one.file)
 
 
 def move_trashed(fs: FileSystem, root: str, file: str, target: str) -> str:

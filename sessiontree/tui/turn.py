@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from sessiontree.core.entry import moment_of
 from sessiontree.text.columns import Line, Span, beside, line_text, wrapped
-from sessiontree.tui import reader as actions
+from sessiontree.tui import loader as actions
 from sessiontree.tui.lines import Ask
-from sessiontree.tui.reader import FileReader
+from sessiontree.tui.loader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
 from sessiontree.views.parts import Part, text_of_part
 from sessiontree.views.rows import ReadEntry, read_turn
