@@ -71,7 +71,7 @@ def test_no_path_leads_out_of_the_root(root: Path, path: str) -> None:
         read(root, f"file@1.0.0::path:{path}")
 
 
-@for_each(
+@pytest.mark.parametrize(
     "links",
     [
         {"link": "../secret"},

@@ -18,6 +18,7 @@ import pytest
 Test = Callable[..., None]
 
 _FAILURES: Final = (Exception, BaseExceptionGroup, pytest.fail.Exception)
+_COPIED: Final = {"tmp_path", "file", "path"}
 _FOLDER: Final = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY, annotation=Path)
 
 
@@ -27,8 +28,8 @@ def for_each(
     """Run a test for each case, like `pytest.mark.parametrize`, but as one test.
 
     All cases run, and a failure names each that failed, by `ids` or by its values. A case gets a
-    `monkeypatch` of its own, and a copy of the folder `tmp_path` as the fixtures left it; paths in
-    it lead to the copy. The other fixtures are shared.
+    `monkeypatch` of its own, and as `tmp_path`, `file` or `path` a copy of what the fixtures left.
+    It shares all other fixtures with the cases before it.
     """
     wanted = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
     rows = [case if len(wanted) > 1 else (case,) for case in cases]
@@ -39,7 +40,7 @@ def for_each(
     def decorate(test: Test) -> Test:
         taken = inspect.signature(test).parameters
         fixtures = {name: each for name, each in taken.items() if name not in wanted}
-        if any(each.annotation in ("Path", Path) for each in fixtures.values()):
+        if fixtures.keys() & _COPIED:
             fixtures.setdefault("tmp_path", _FOLDER)
 
         @wraps(test)
@@ -78,13 +79,9 @@ def _copied(given: dict[str, Any], folder: Path, left: list[Path], name: str) ->
         else:
             shutil.copy2(path, copy / path.name, follow_symlinks=False)
     return {
-        name: copy / value.relative_to(folder) if _is_in(value, folder) else value
+        name: copy / value.relative_to(folder) if name in _COPIED else value
         for name, value in given.items()
     }
-
-
-def _is_in(value: object, folder: Path) -> bool:
-    return isinstance(value, Path) and value.is_relative_to(folder)
 
 
 def _title(row: Iterable[object]) -> str:
