@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 286,
-    "lines of sessiontree": 89_636,
-    "lines of tests": 100_313,
+    "modules of sessiontree": 288,
+    "lines of sessiontree": 89_779,
+    "lines of tests": 100_358,
 }
 
 
@@ -28,7 +28,7 @@ def _lines(folder: str) -> int:
 
 def measured() -> dict[str, int]:
     return {
-        "modules of sessiontree": 286len(_files("sessiontree")),
+        "modules of sessiontree": len(_files("sessiontree")),
         "lines of sessiontree": _lines("sessiontree"),
         "lines of tests": _lines("tests"),
     }

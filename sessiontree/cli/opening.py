@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,6 +22,7 @@ from sessiontree.engine.opening import KEPT_AS
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
+    from sessiontree.redact.rule import Rule
     from sessiontree.session import Session
 
 
@@ -127,12 +128,20 @@ def redaction_of(asked: bool, rules: str | None) -> Redaction | None:
             raise click.UsageError("--rules needs --redact")
         return None
     from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
-    from sessiontree.redact.rules import own_rules
 
-    own = None if rules is None else own_rules(Path(rules).read_text("utf-8"), rules)
-    made = Redaction(own, homes=[os.path.expanduser("~")])
+    made = Redaction(_own_rules(rules), homes=[os.path.expanduser("~")])
     terminal.mask_with(made.text)
     return made
+
+
+def _own_rules(file: str | None) -> Iterable[Rule] | None:
+    """The rules of a user's file and the built-in ones; None without a file."""
+    if file is None:
+        return None
+    from sessiontree.operations.own_rules import OwnRules  # slow: it compiles all rules
+
+    rules = OwnRules(Path(file).read_text("utf-8"), file)
+    return click.get_current_context().find_root().with_resource(rules).rules
 
 
 def list_rules(ctx: click.Context, option: click.Parameter, asked: bool) -> None:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from types import FrameType
 from typing import Any, Final
 
 from sessiontree.errors import UsageError
 from sessiontree.redact import checks, tables
-from sessiontree.redact.rule import ROWS, Rule, expression, secret_groups, secret_span
+from sessiontree.redact.rule import ROWS, Rule, expression
 
 
 def _rule(row: dict[str, Any]) -> Rule:
@@ -67,62 +61,10 @@ def parse_rules(text: str, file: str) -> tuple[Rule, ...]:
     return tuple(_own_rule(name, pattern, file) for name, pattern in given.items())
 
 
-LIMIT_SECONDS: Final = 5.0
-"""How long a user's own rule may take for one text; `(a+)+$` would double its time each letter."""
-
-
-def own_rules(text: str, file: str) -> tuple[Rule, ...]:
-    """Return a user's own rules, followed by the built-in ones whose names they do not take.
-
-    Outside the main thread, and on Windows, no timer ends a rule that takes too long.
-
-    Raises:
-        UsageError: the text is not valid, or a rule matches empty text; also later, from a
-            redaction, where a rule takes longer than `LIMIT_SECONDS`.
-    """
-    own = parse_rules(text, file)
-    for rule in own:
-        if rule.pattern.search(""):
-            raise UsageError(
-                f"{file}: rule {rule.name!r} matches empty text; make it match some text"
-            )
+def with_built_in(own: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Return a user's own rules, followed by the built-in ones whose names they do not take."""
     names = {rule.name for rule in own}
-    timed = tuple(replace(rule, search=partial(_search, rule, file)) for rule in own)
-    return timed + tuple(rule for rule in RULES if rule.name not in names)
-
-
-def _search(rule: Rule, file: str, text: str) -> list[tuple[int, int]]:
-    groups = secret_groups(rule.pattern)
-    try:
-        with _ended_after(LIMIT_SECONDS):
-            found = [secret_span(match, groups) for match in rule.pattern.finditer(text)]
-    except TimeoutError:
-        raise UsageError(
-            f"{file}: rule {rule.name!r} takes longer than {LIMIT_SECONDS:g} seconds for a text of "
-            f"{len(text):,} characters; write it without a repetition within a repetition, such as "
-            "(a+)+, and with limits, such as {1,100}"
-        ) from None
-    return [(start, end) for start, end in found if start < end]
-
-
-@contextmanager
-def _ended_after(seconds: float) -> Iterator[None]:
-    """End the block by a TimeoutError where a signal can: `re` looks for signals as it searches."""
-    try:
-        before = signal.signal(signal.SIGALRM, _too_late)
-    except (AttributeError, ValueError):  # Windows, or not the main thread
-        yield
-        return
-    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
-
-
-def _too_late(number: int, frame: FrameType | None) -> None:
-    raise TimeoutError
+    return own + tuple(rule for rule in RULES if rule.name not in names)
 
 
 def _own_rule(name: str, pattern: Any, file: str) -> Rule:

@@ -86,7 +86,7 @@ def test_an_error_beside_redact_is_masked(secret: Path) -> None:
 def test_a_rule_that_takes_too_long_is_one_clear_error(
     chat: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessiontree.redact.rules.LIMIT_SECONDS", 0.5)
+    monkeypatch.setattr("sessiontree.operations.own_rules.LIMIT_SECONDS", 0.5)
     said(chat, "user", "a" * 60 + "!")
     rules = chat.with_name("r.toml")
     rules.write_text("evil = '(a+)+$'")

@@ -14,7 +14,8 @@ import sessiontree
 from sessiontree.core import damage, limits, message
 from sessiontree.core.damage import NEXT_STEP
 from sessiontree.engine import translated
-from sessiontree.redact import redaction, rules
+from sessiontree.operations import own_rules
+from sessiontree.redact import redaction
 from sessiontree.storage import lines, names
 from sessiontree.views import markdown
 from tests.docs.examples import PAGES, ROOT
@@ -167,7 +168,7 @@ LIMITS = {
     "findings": f"{damage.MAX_FINDINGS:,}",
     "warnings": f"{markdown._MAX_WARNINGS:,}",
     "nested": f"deeper than {message._DEEPEST_INDENTED} levels",
-    "own rule": f"{rules.LIMIT_SECONDS:.0f} seconds for a text",
+    "own rule": f"{own_rules.LIMIT_SECONDS:.0f} seconds for a text",
     "command": f"{redaction._LONGEST_COMMAND:,} characters",
 }
 
