@@ -105,7 +105,7 @@ def _kill_writers(file: str, kills: int) -> None:
 
 
 @pytest.mark.slow
-@in_soak("kills", 3, 100)
+@in_soak("kills", 3, 200)
 def test_what_a_killed_writer_was_told_is_kept_is_there_once(
     kills: int, record_property: Record
 ) -> None:
