@@ -291,7 +291,7 @@ class _EventPrinter:
             out_json(event)
         elif isinstance(event, events.Complete):
             tell(f"Complete: {event.usage.output:,} output tokens, ${event.usage.cost:.4f}")
-        elif isinstance(event, events.ErrorEvent) and not event.message.startswith("line "):
+        elif isinstance(event, events.Err) and not event.message.startswith("line "):
             tell(f"Warning: {event.message}")
 
 

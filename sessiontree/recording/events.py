@@ -159,7 +159,7 @@ class Passthrough(StreamEvent, frozen=True):
     data: Any  # the whole event, block or entry
 
 
-class ErrorEvent(StreamEvent, frozen=True):
+class Err(StreamEvent, frozen=True):
     """An error: in the stream, or reported by the agent."""
 
     message: str

@@ -256,7 +256,7 @@ class StreamAccumulator:
 
     def _keep_line(self, line: bytes, kind: str, problem: str) -> None:
         text = f"line {self._lines.number} of the stream {problem}; it is kept unchanged"
-        self._events.append(events.ErrorEvent(message=text))
+        self._events.append(events.Err(message=text))
         self._lane().keep(kind, kept(line))
         warn(text)
 
@@ -389,7 +389,7 @@ class StreamAccumulator:
         self._keep_usage(reported, lane)
         if event.get("is_error") is True:
             cause = event.get("result") or event.get("errors") or event.get("subtype")
-            self._events.append(events.ErrorEvent(message=f"the agent reports an error: {cause}"))
+            self._events.append(events.Err(message=f"the agent reports an error: {cause}"))
         usage = events.ChatUsage(
             **msgspec.structs.asdict(spent_in_all(event)),
             turns=_count(event.get("num_turns")),

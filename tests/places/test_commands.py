@@ -221,7 +221,7 @@ def test_a_session_at_an_address_is_trashed_with_the_store_named(url: str) -> No
     assert "--store ADDRESS" in run("trash", Store(url).find("aaaa").file, status=1)
 
 
-@for_each("how", ["--root", "--store", "SESSIONTREE_STORE"])
+@pytest.mark.parametrize("how", ["--root", "--store", "SESSIONTREE_STORE"])
 @pytest.mark.parametrize(
     "store", ["{}", "file://{}", "s3://team/p?access_key_id=X&secret_access_key=X"]
 )

@@ -187,7 +187,7 @@ def test_a_line_that_is_no_event_is_kept_with_its_number() -> None:
     assert [str(w.message).split(" is no")[0] for w in told] == [
         f"line {number} of the stream" for number in (2, 3, 5)
     ]
-    assert len([e for e in found if isinstance(e, events.ErrorEvent)]) == 3
+    assert len([e for e in found if isinstance(e, events.Err)]) == 3
 
 
 @pytest.mark.filterwarnings("ignore:line .* is cut short")
@@ -313,7 +313,7 @@ def test_an_error_that_the_agent_reports_is_told_and_the_turn_completes() -> Non
     with Session.create() as session:
         result = agent.result(is_error=True, subtype="error_max_turns")
         found = recorded(session, as_bytes([agent.init(), result]))
-        assert isinstance(found[-2], events.ErrorEvent)
+        assert isinstance(found[-2], events.Err)
         assert "error_max_turns" in found[-2].message
         assert session.find(type="usage")[0]["reported"]["subtype"] == "error_max_turns"
 

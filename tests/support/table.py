@@ -79,9 +79,13 @@ def _copied(given: dict[str, Any], folder: Path, left: list[Path], name: str) ->
         else:
             shutil.copy2(path, copy / path.name, follow_symlinks=False)
     return {
-        name: copy / value.relative_to(folder) if name in _COPIED else value
+        name: copy / value.relative_to(folder) if _is_copied(name, value, folder) else value
         for name, value in given.items()
     }
+
+
+def _is_copied(name: str, value: object, folder: Path) -> bool:
+    return name in _COPIED and isinstance(value, Path) and value.is_relative_to(folder)
 
 
 def _title(row: Iterable[object]) -> str:
