@@ -31,7 +31,7 @@ from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
-from sessiontree.core.display import printable
+from sessiontree.core.display import WIDTH, printable
 from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
@@ -501,9 +501,9 @@ class _MarkdownTranscript:
     def _text(self, text: str) -> str:
         return text if self._redaction is None else self._redaction.text(text)
 
-    def _fields(self, entry: Entry, uuid: str | None) -> Mapping[str, Any]:
-        """The keys of an entry with its spilled content, masked; findings go to the uuid."""
-        masked: Mapping[str, Any] = self._masked(self._whole(entry), uuid)
+    def _fields(self, entry: Entry) -> Mapping[str, Any]:
+        """The keys of an entry with its spilled content, masked."""
+        masked: Mapping[str, Any] = self._masked(self._whole(entry), entry.uuid)
         return masked
 
     def _whole(self, entry: Entry) -> dict[str, Any]:
@@ -528,7 +528,7 @@ class _MarkdownTranscript:
         if entry.type == "handle":
             yield from self._handle(entry)
             return
-        fields = self._fields(entry, entry.uuid)
+        fields = self._fields(entry)
         if entry.type == "message":
             message = fields.get("message")
             if isinstance(message, Mapping):
@@ -695,10 +695,12 @@ class _MarkdownTranscript:
 
     def _notice(self, below: list[int]) -> str:
         first = self._reader.entry_at(below[0])
-        fields = self._fields(first, None)
+        fields = self._fields(first)
         message = fields.get("message")
         text = text_of(message) if isinstance(message, Mapping) else fields.get("summary")
-        start = " ".join(plain(text).split())[:60] if isinstance(text, str) else ""
+        start = " ".join(plain(text).split()) if isinstance(text, str) else ""
+        if len(start) > WIDTH:  # a mask that is cut cannot be told from a text
+            start = start[:WIDTH].rpartition(" ")[0] if self._redaction else start[:WIDTH]
         count = counted(len(below), "entry", "entries")
         lane = f" on lane {code(self._text(first.lane))}" if first.lane else ""
         preview = f": {inline(start)}" if start else ""

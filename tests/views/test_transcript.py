@@ -249,6 +249,21 @@ def test_a_result_stands_beneath_its_call_whatever_lies_between(session: Session
     assert all(text.count(each) == 1 for each in wanted)
 
 
+def test_a_secret_at_the_start_of_another_branch_is_masked_whole_and_reported() -> None:
+    with Session.create() as session:
+        prompt = session.append_message(user("hello"))
+        aside = session.append_message(
+            user("my key is " + "sk-ant-" + "api03-" + "Ab1" * 31 + "A-AAA and more")
+        )
+        session.switch(prompt)
+        session.append_message(user("go on"))
+        redaction = Redaction()
+        text = said(session, redact=redaction)
+    assert "my key is" in text
+    assert text.count("[redacted:") == text.count(":1\\]") == 1
+    assert aside.uuid in json.dumps(redaction.report()["masked"])
+
+
 def test_a_redacted_transcript_names_no_image_and_reports_each(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl") as session:
         image = session.attach(BytesIO(b"\x89PNG"), media_type="image/png", preview="my bank")
