@@ -462,18 +462,25 @@ _decode_last: Final = msgspec.json.Decoder(_Last).decode
 
 
 def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
-    """The last entry of a file, read further back if it does not start in the tail."""
+    """The last entry of a file, read further back if it does not start in the tail.
+
+    Its time is that of the last entry that has one: what agents add at an end has none.
+    """
     backwards = Backwards(read, tail, size - len(tail))
     end = size - tail.endswith(b"\n")
-    for _ in range(8):  # lines that are no entries
+    last: _Last | None = None
+    for _ in range(8):  # lines that are no entries, or have no time
         start, line = backwards.line_before(end)
         if line:
             with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                return _decode_last(line)
+                found = _decode_last(line)
+                last = last or found
+                if found.timestamp is not None:
+                    return replace(last, timestamp=found.timestamp)
         end = start - 1
         if end <= 0:
             break
-    return _Last("")
+    return last or _Last("")
 
 
 def _name_in_tail(tail: bytes) -> str | None:

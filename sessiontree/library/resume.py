@@ -23,7 +23,7 @@ from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageEr
 from sessiontree.library import lookup
 from sessiontree.library.homes import folders_of
 from sessiontree.library.listing import SessionInfo, facts_of, moment
-from sessiontree.library.places import Selection, sessions_in
+from sessiontree.library.places import Selection, sessions_in, without_imports
 from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
@@ -74,7 +74,8 @@ def session_to_resume(
 ) -> SessionInfo:
     """The session to go on with: the one that a ref names, or the newest of a directory.
 
-    Of several files of one session, such as the agent's own and an import, it is the newest.
+    Of several files of one session it is the newest; an import only if it has something later than
+    its original.
 
     Raises:
         RefError: the ref names no session, or more than one.
@@ -82,7 +83,8 @@ def session_to_resume(
     """
     if ref is not None and (is_address(ref) or os.path.lexists(ref)):
         return facts_of(ref)
-    found = sorted(sessions_in(places, Selection(), report), key=_age, reverse=True)
+    every = list(sessions_in(places, Selection(), report))
+    found = sorted(without_imports(every), key=_age, reverse=True)
     if ref is not None and ref != lookup.LATEST:
         where = "of the store or of an agent"
         return lookup.find(ref, lookup.first_of_each_id(found), where, "sessiontree ls")

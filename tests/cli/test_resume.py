@@ -91,6 +91,34 @@ def test_an_agent_goes_on_with_its_own_session_as_it_is(
     assert contents(home) == before
 
 
+def as_droid(home: Path) -> tuple[Path, list[str]]:
+    """A session whose last line has no time."""
+    id, file = "9b205d22", home / ".factory" / "sessions" / "-p" / "9b205d22.jsonl"
+    file.parent.mkdir(parents=True)
+    said = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+    lines = [
+        {"type": "session_start", "id": id, "title": "t", "owner": "o", "cwd": os.getcwd()},
+        {"type": "message", "id": "m", "timestamp": "2026-01-02T03:04:05.678Z", "message": said},
+        {"type": "agent_turn_outcome", "turnId": "t", "reason": "completed"},
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file, ["droid", "--resume", id]
+
+
+@pytest.mark.parametrize("kept", [as_claude_code, as_droid])
+def test_a_backup_that_adds_nothing_is_never_gone_on_with(
+    kept: Callable[[Path], tuple[Path, list[str]]], home: Path
+) -> None:
+    file, command = kept(home)
+    id = command[-1]
+    before = printed_json("resume", id)
+    assert (before["file"], before["command"][0]) == (str(file), command[0])
+    run("backup")
+    assert printed_json("resume", id) == before
+    (row,) = printed_json("ls")
+    assert row["file"] == str(file)
+
+
 def test_without_an_id_it_is_the_newest_session_of_the_current_folder(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,14 +358,18 @@ def goes_on(file: Path) -> None:
 def test_an_id_means_the_file_that_changed_last_of_the_original_and_its_copies(home: Path) -> None:
     original = transcript(home)
     copy = Path(printed_json("resume", CLAUDE_CODE, "--in", "codex")["file"])
-    for id in (CLAUDE_CODE, CLAUDE_CODE[:6]):
+    for id in (CLAUDE_CODE, CLAUDE_CODE[:6]):  # the copy adds nothing
         told = run("tree", id)
         assert told.exit_code == 0
-        assert told.stderr == f"Reading the file of Codex, which changed last: {copy}\n"
-    goes_on(original)
+        assert told.stderr == f"Reading the file of Claude Code, which changed last: {original}\n"
+    content = [{"type": "input_text", "text": "go on in Codex"}]
+    said = {"type": "message", "role": "user", "content": content}
+    line = {"timestamp": "2099-01-01T00:00:00.000Z", "type": "response_item", "payload": said}
+    with copy.open("a") as opened:
+        opened.write(json.dumps(line) + "\n")
     told = run("path", CLAUDE_CODE)
-    assert "one more" in told.stdout
-    assert f"of Claude Code, which changed last: {original}\n" in told.stderr
+    assert "go on in Codex" in told.stdout
+    assert f"of Codex, which changed last: {copy}\n" in told.stderr
 
 
 def test_an_import_whose_agent_went_on_says_so(home: Path) -> None:
