@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 288,
-    "lines of sessiontree": 89_779,
-    "lines of tests": 100_358,
+    "lines of sessiontree": 89_790,
+    "lines of tests": 100_409,
 }
 
 
