@@ -156,4 +156,4 @@ def test_a_tree_is_laid_out_by_one_function_in_all_rooms_that_show_it() -> None:
                     climbing |= {name} if ast.unparse(node.value) == "turn" else set()
     assert joining == {"views/layout.py"}
     # The script of a page goes up from a turn, to compare two branches.
-    assert climbing == {"views/turns.py", "page/document.py"}
+    assert climbing == {"views/turns.py", "views/layout.py", "page/document.py"}
