@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 288,
-    "lines of sessiontree": 89_794,
+    "lines of sessiontree": 89_686,
     "lines of tests": 100_409,
 }
 

@@ -1,20 +1,19 @@
 """Checkpoints of a thread in its session, and their values as JSON.
 
-Where the checkpoints of a thread are in its session. A checkpoint is an entry with a key, which is
-made of its namespace and its id, so that a search of the file from its end finds the checkpoint and
-its pending writes together. Each names the checkpoints that hold the values that it does not hold
-itself.
+A checkpoint is an entry with a key made of its namespace and its id, so a search of the file from
+its end finds the checkpoint and its pending writes together. It names the checkpoints that hold the
+values that it does not hold itself.
 
-The values of LangGraph's channels as JSON, and back. A value that JSON can carry is kept as it is;
-a message of LangChain as a message of the session, and what such a message has no place for beside
-it; anything else as the serializer of the saver writes it.
-
-Source: `langchain_core.messages` 1.7, and the serializers of langgraph-checkpoint 4.3.
+A value that JSON can carry is kept as it is. A message of LangChain is a message of the session,
+and what such a message has no place for is beside it. Anything else is kept as the serializer of
+the saver writes it.
 
 Invariants: what is newest is found without a look at the rest of the file; a checkpoint that was
 hidden is found by its key, but is not listed; `decoded` gives a value equal to the one that
 `encoded` got; `restored` gives a message equal to the one that `translated` got. With another
 serializer than `JsonPlusSerializer`, which may encrypt, nothing is kept in plain text.
+
+Source: `langchain_core.messages` 1.7, and the serializers of langgraph-checkpoint 4.3.
 """
 
 from __future__ import annotations

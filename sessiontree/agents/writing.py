@@ -1,17 +1,15 @@
 """What the writers of other agents' formats share.
 
-What the writers of other agents' formats share. A writer gets the session as a `SessionSource` and
-gives the files as a `Writer`; it reads no disk and writes none. A message in the target's own shape
-is copied as it is, unknown kinds of blocks included. `context.providers.reading` takes any other
-apart into parts, from which the writer makes messages. What the target cannot express is counted in
-`Losses`.
+A writer gets the session as a `SessionSource` and gives the files as a `Writer`; it reads no disk
+and writes none. A message in the target's own shape is copied as it is, unknown kinds of blocks
+included. `context.providers.reading` takes any other apart into parts, from which the writer makes
+messages. What the target cannot express is counted in `Losses`.
 
-The branches of a session one after another, for programs whose files are one log. Such a program
-writes a branch, goes back, and writes the next one. The current branch is last. A branch goes on
-from a place that is in force when it is written, so each entry is given once.
-
-A branch with a compaction, an edit, a merge or a message in pieces is given whole, from its start,
-because these change what stands above them: the writer compares it with what it has written.
+A program whose file is one log gets the branches one after another: it writes a branch, goes back,
+and writes the next one, the current branch last. A branch goes on from a place that is in force
+when it is written, so each entry is given once. A branch with a compaction, an edit, a merge or a
+message in pieces is given whole, from its start, because these change what is above them: the
+writer compares it with what it has written.
 """
 
 from __future__ import annotations

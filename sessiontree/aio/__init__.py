@@ -1,8 +1,7 @@
 """Sessions for asyncio and trio: the words of `Session` and `Store`, awaited.
 
 `worker` is the thread that runs the calls of one session, `session` and `store` are what users
-hold, `stream`, `following` and `blocks` are what a session gives them, `recorder` keeps an agent's
-stream.
+hold, `iteration` has the iterators and streams that a session gives them.
 """
 
 from sessiontree.aio.session import AsyncSession

@@ -1,10 +1,8 @@
 """Compaction: the tokens of a context, the cut point, and a summary made without a model.
 
-Compaction: how many tokens a context has, and where to cut it. Tokens are estimated as the pi
-coding agent does: four characters each, an image and a page of a PDF at a fixed cost. The caller
-may pass another counter.
-
-A summary made without a model: the requests, the files touched and the last answer.
+Tokens are estimated as the pi coding agent does: four characters each, an image and a page of a PDF
+at a fixed cost. The caller may pass another counter. A summary that no model makes has the
+requests, the files touched and the last answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The bytes of a line: encoding and decoding entries, and runs of short lines.
 
-The byte format of a line: encoding and decoding entries. A session is UTF-8 text, one JSON object a
-line, each ended by LF. A line is written with its keys in this order:
+A session is UTF-8 text, one JSON object a line, each ended by LF. A line is written with its keys
+in this order:
 
     type, [version, format,] uuid, parentUuid, [lane,] timestamp,
     the fields of its type, [metadata,] [spilled,] crc
@@ -10,9 +10,9 @@ Its last 18 bytes are `,"crc":"xxxxxxxx"}`: the CRC-32 of zlib, in lower-case he
 bytes before that comma. A line that ends otherwise is unverifiable, not wrong. When read, keys may
 have any order and spacing.
 
-Runs: many short lines in a row that are alike, such as blank lines, taken together. A file of a few
-megabytes may have millions of lines without an entry. A finding for each would take more time and
-memory than the rest of the file. A run is reported once, with the number of its lines.
+A file of a few megabytes may have millions of lines without an entry, such as blank lines. A
+finding for each would take more time and memory than the rest of the file, so short lines in a row
+that are alike are a run, which is reported once, with the number of its lines.
 
 Invariants:
 
@@ -20,8 +20,7 @@ Invariants:
 - A line is an entry exactly when it is a JSON object with a non-empty string `uuid` and a string
   `type`, whichever decoder reads it.
 - A sound line is decoded once.
-- A line in a run is shorter than any entry.
-- Lines that are no run are given one by one.
+- A line in a run is shorter than any entry. Lines that are not in a run are given one by one.
 """
 
 from __future__ import annotations

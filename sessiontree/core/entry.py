@@ -1,8 +1,8 @@
 """Entry: one line of a session file, the types it may have, and its time.
 
-The entry: one line of a session file, and the types it may have. An entry is frozen. Its structural
-keys are attributes, all others are read by key (`entry["message"]`), and `entry.line` is the line
-as stored. Do not change what `entry[...]` returns.
+An entry is frozen. Its structural keys are attributes, all others are read by key
+(`entry["message"]`), and `entry.line` is the line as stored. Do not change what `entry[...]`
+returns.
 
 A session may have a million entries. So an entry keeps no dict beside the message, the garbage
 collector does not track it (it cannot be part of a cycle), and its other keys are decoded when
@@ -11,8 +11,6 @@ first asked for. Spilled strings are put back then too; `as_stored` gives the ke
 Reading is lenient, and preserves entries of unknown types. Writing refuses an entry that a reader
 could not use (`check_fields`), and a type that is not known (`check_type`). A caller's own type,
 whose name begins with `x-`, is written as given.
-
-Moments: the times at which entries were written, as stored.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Handle: a small, immutable pointer to content that is stored elsewhere, such as a blob.
 
-Handle: a small, immutable pointer to content that is stored elsewhere. Its text form is
-`plugin@version::method:meta0:meta1`. Inside a part `%`, `:`, `@` and every control character are
-percent-encoded, as their UTF-8 bytes.
-
-The blob: content in a file of its own, named by the hash of its bytes.
+Its text form is `plugin@version::method:meta0:meta1`. Inside a part `%`, `:`, `@` and every control
+character are percent-encoded, as their UTF-8 bytes. A blob is content in a file of its own, named
+by the hash of its bytes.
 
 Invariants: `Handle.parse(str(handle)) == handle` for any parts; a text form is one printable line;
 every handle is well formed. Whether its plugin is known, and its meta fits the plugin's schema, is

@@ -1,30 +1,27 @@
 """The header, the names of project folders and session files, and the origin of a line.
 
-The header: the first line, the root of the tree, and the sign of a session. `format` decides where
-it is present, because other programs number and rewrite `version` in their own way. The error for a
-first line that is not a header names what the file is, so that another program's file is not taken
-for a damaged session.
+The header is the first line, the root of the tree, and the sign of a session. `format` decides
+where it is present, because other programs number and rewrite `version` in their own way. The error
+for a first line that is not a header names what the file is, so that another program's file is not
+taken for a damaged session.
 
-The name of a project's folder, and the id in the name of a session's file. The name of a folder is
-the working directory of the project, encoded.
+A project's folder is named by its working directory: `/home/me/my-app` is `+home+me+my-app`. A `+`,
+`%` or `~` in a path, and each character that is not printable, is percent-encoded by its bytes. A
+name that some file systems could confuse with another (capitals, letters beyond ASCII) ends in `~`
+and eight hex digits of the path's SHA-256. A name that would be too long is its end, `~` and all 64
+digits.
 
-`/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and each character that is not
-printable, is percent-encoded by its bytes. A name that some file systems could confuse with another
-(capitals, letters beyond ASCII) ends in `~` and eight hex digits of the path's SHA-256. A name that
-would be too long is its end, `~` and all 64 digits.
-
-Origins: which entry of a session a line of a converted file stands for. The other program may go on
-with a converted file, which is then imported again. So each converted line has the key
+The origin of a line of a converted file is the entry that it has the content of. The other program
+may go on with the file, which is then imported again. So each converted line has the key
 `sessiontree`: the uuid of the entry below which the next line belongs, and a checksum of the line's
 content. Programs keep this key, as all unknown keys, in unchanged lines.
 
 Invariants:
 
-- Two directories never share a name.
+- Two directories never share a name. A name that is not cut gives its directory back.
 - A name is at most 200 bytes and starts with `+` or, on systems with drives, a letter.
-- A name that is not cut gives its directory back.
-- A line whose content was changed has no origin.
-- Its place, and the facts around it (times, ids, folders, versions), may change.
+- A line whose content was changed has no origin. Its place, and the facts around it (times, ids,
+  folders, versions), may change.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The media type of bytes, and bytes in base64 inside messages.
-
-The media type of bytes, from the bytes themselves.
-
-Embedded bytes: what a message holds in base64, such as an image, by media type and size.
-"""
+"""The media type of bytes, and bytes in base64 inside messages."""
 
 from __future__ import annotations
 

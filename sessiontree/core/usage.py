@@ -1,20 +1,17 @@
 """Usage: tokens and cost in one shape, and the counts of a whole file.
 
-Usage: the tokens and the cost that providers report, in one shape. Shapes read: pi's `{input,
-output, cacheRead, cacheWrite, cost}`, Anthropic's `{input_tokens, output_tokens,
-cache_read_input_tokens, cache_creation_input_tokens}`, and OpenAI's `{prompt_tokens,
+Shapes read: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's `{input_tokens,
+output_tokens, cache_read_input_tokens, cache_creation_input_tokens}`, OpenAI's `{prompt_tokens,
 completion_tokens}` and `{input_tokens, output_tokens}`, and Gemini CLI's `{input, output, cached,
 thoughts, tool}`. The cached tokens of OpenAI (`*_tokens_details.cached_tokens`, in Codex
 `cached_input_tokens`) and of Gemini are part of the input, and counted apart from it here; so are
 the tokens that Codex writes to a cache (`cache_write_input_tokens`). Gemini's thoughts are output,
 and what its tools add to a prompt is input.
 
-Counts: how many turns a session has, the model last used, and what it cost. They are counted line
-by line from the raw file, without its tree, so that a list can show them: a prompt on any branch
-counts, and an answer that several lines repeat counts once.
-
-The answers are listed, so that many sessions can be added up without their copies: forks and
-imports keep the time and the tokens of an answer.
+A file's turns, the model last used and the cost are counted line by line from the raw file, without
+its tree, so that a list can show them: a prompt on any branch counts, and an answer that several
+lines repeat counts once. The answers are listed, so that many sessions can be added up without
+their copies: forks and imports keep the time and the tokens of an answer.
 
 Invariants: a handle is not resolved, and a blob is not read.
 """

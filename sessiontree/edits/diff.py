@@ -1,17 +1,14 @@
 """The lines that two texts share, and an edit as a diff.
 
-An edit as a diff: the lines that it takes away and adds, as far as the agent tells them.
-
-Which lines of two texts are the same lines. Lines that stand once in both texts are anchors, if
-they come in the same order (the patience diff of Bram Cohen); between anchors the same is done
-again, and short runs without anchors are compared line by line.
+Lines that occur once in both texts are anchors, if they come in the same order (the patience diff
+of Bram Cohen). Between anchors the same is done again, and short runs without anchors are compared
+line by line. The diff of an edit has the lines that it takes away and adds, as far as the agent
+records them.
 
 Invariants:
 
+- Pairs of lines are equal, and rise in both texts.
 - A line that the edit leaves as it is is neither taken away nor added.
-- Time and memory grow with the texts that the edit tells, never with their product.
-- The pairs rise in both texts.
-- The lines of a pair are equal.
 - Time and memory grow with the length of the texts, never with its square.
 """
 

@@ -1,17 +1,14 @@
 """What a shell script certainly does to files, and the commits it made.
 
-What a shell script certainly does to files, as far as its text tells. Read are: files written from
-here-documents and from plain words (`cat > F <<'EOF'`, `tee F`, `echo WORDS > F`), `mv`, `git mv`,
-`rm`, `git rm`, `cd`, and the patches of `apply_patch`. A command that changes a file in another
-way, such as `sed -i` or a formatter, is known to change it, and not how. `cat F` and `sed -n 1,9p
-F` show a file.
+Read are: files written from here-documents and from plain words (`cat > F <<'EOF'`, `tee F`, `echo
+WORDS > F`), `mv`, `git mv`, `rm`, `git rm`, `cd`, and the patches of `apply_patch`. A command that
+changes a file in another way, such as `sed -i` or a formatter, is known to change it, and not how.
+`cat F` and `sed -n 1,9p F` show a file. The commits of a call are those that `git commit` prints,
+as in `[main 1a2b3c4] Subject`.
 
-The commits that a call made, as git told them. Source: the line that `git commit` prints, `[main
-1a2b3c4] Subject`.
-
-Invariants: a script with an expansion, a loop or a condition tells nothing of what depends on it;
-the effects of a command that follows `||` or a test, or stands in a pipe, are not certain and not
-told; a script is read up to a subshell, a function or an exit.
+Invariants: of what depends on an expansion, a loop or a condition, nothing is known; the effects of
+a command that follows `||` or a test, or is in a pipe, are not certain and left out; a script is
+read up to a subshell, a function or an exit.
 """
 
 from __future__ import annotations

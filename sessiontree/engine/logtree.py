@@ -1,11 +1,9 @@
 """A log as a tree of entries, as far as it is known, and its header.
 
-View: a log as a tree of entries, as far as it is known. A view knows the log up to `size`; `grow`
-extends it. It collects the damage that its readers meet.
+A tree knows the log up to `size`; `grow` extends it. It collects the damage that its readers meet.
+The header of a file is its first line that is not blank.
 
-Where the header of a file is: its first line that is not blank, or the start of that line.
-
-Invariants: a log only grows, so what a view knows stays true; each fault is reported once.
+Invariants: a log only grows, so what a tree knows stays true; each fault is reported once.
 """
 
 from __future__ import annotations

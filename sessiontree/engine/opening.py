@@ -1,26 +1,21 @@
 """Opening: decide what a file is from its start, and open it as that.
 
-Opening: decide what a file is from its start, and open it as that. `sniff` is the one place that
-decides. A file is a current session, a session of version 1, a session whose header is lost, or
-another agent's session; anything else is an error. `open_file` opens each of them as a
-`SessionFile`, so that nothing else asks.
+A file is a current session, a session of version 1, a session whose header is lost, or another
+agent's session; anything else is an error. `sniff` is the one place that decides, and `open_file`
+opens each of them as a `SessionFile`, so that nothing else asks.
 
-A session whose header is lost, opened to read: a stand-in replaces how the file starts.
-
-Files of version 1: migrated in memory for a reader, on disk for a writer. A command opens a file as
+A session whose header is lost is opened to read, with a stand-in for the start of the file. A file
+of version 1 is migrated in memory for a reader, on disk for a writer. A command opens it as
 `Unmigrated`, so that one that is refused changes nothing.
 
 Invariants:
 
-- Sniffing writes nothing.
-- A current file is decided from its first line.
+- Sniffing writes nothing, and decides a current file from its first line.
 - A file opened to write is current when `open_file` returns.
-- The file is not written.
-- All behind the damage is read from the file itself, so that the cost is that of the file's start.
-- Damage is reported at the places of the file.
-- The original stays, under its own name for a reader and as `NAME.v1` for a writer.
-- A migration cut short leaves the old file or the new one.
-- Both ways give the same uuids.
+- Behind a lost header everything is read from the file itself, so the cost is that of the file's
+  start, and damage is reported at the places of the file. The file is not written.
+- The original of version 1 stays, under its own name for a reader and as `NAME.v1` for a writer. A
+  migration cut short leaves the old file or the new one. Both ways give the same uuids.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """The walk from an entry to its parent, and on to the root, reading backwards.
 
-The walk from an entry to its parent, and on to the root, reading backwards. Only the lines on the
-path are decoded. The parent is nearly always the line before, so the walk decodes such lines in
-blocks, and by themselves where one is damaged or not as written. Where the parent is elsewhere, the
-walk searches backwards for its quoted uuid, and decodes each hit to check it. The index of the
-whole file answers what this cannot: a parent that is missing or comes after its child, a uuid
-written with escapes, a path with so many jumps that the search has read more than the whole file
-twice.
-
-Pauses the interpreter's garbage collection while many objects are made.
+Only the lines on the path are decoded. The parent is nearly always the line before, so the walk
+decodes such lines in blocks, and by themselves where one is damaged or not as written. Where the
+parent is elsewhere, the walk searches backwards for its quoted uuid, and decodes each hit to check
+it. The index of the whole file answers what this cannot: a parent that is missing or comes after
+its child, a uuid written with escapes, a path with so many jumps that the search has read more than
+the whole file twice.
 
 Invariants: the walk and the index always give the same answer.
 """

@@ -1,34 +1,25 @@
 """The built-in resolvers `blob`, `file` and `session`, and what they resolve to.
 
-The built-in resolvers: `blob`, `file` and `session`. None of them uses a network.
-
-The sessions that a session handle may name: those of the same store, found by their id. A store has
-a folder for each project (`core.header`). For a session outside of a store, the folder of its file
+A session handle names a session of the same store, found by the id in its header. A store has a
+folder for each project (`core.header`). For a session outside of a store, the folder of its file
 takes the place of the store. At an address, the parts of names are the folders.
 
-The handles of entries: what they point to, and the messages that a context makes of it.
-
-The path to an entry, or of a branch, as a document: what `session` handles of them resolve to.
-
-The document has the messages of the context at the entry, so a compaction or an edit on the path
-has its effect. Handles on the path are resolved too.
+A path, or a branch, resolves to a document with the messages of the context at its last entry, so a
+compaction or an edit on the path has its effect. Handles on the path are resolved too.
 
 Invariants:
 
+- Nothing is written, and none of the resolvers uses a network.
 - `file` reads below a root and nothing outside of it. The path is opened part by part, each below
   the one before, and links are followed by hand. So whatever is renamed or replaced meanwhile, the
   file was reached from the root.
 - `blob` reads the sidecar of the session that the handle is in. The bytes are compared with the
   hash whenever they are read.
-- `session` reads entries, content blocks and paths of the session that the handle is in, or of
-  another one of the same store, found by the id in its header and opened to read. Handles in that
-  one are resolved there.
-- Nothing outside of the store is opened, so a link that leads out of it is passed over.
-- A file that may not be read is passed over, too.
-- Of each file the start is read, once.
-- Nothing is written.
-- What all paths that are resolved together read, and give, is limited.
-- A path on another path of the same session is not resolved there.
+- `session` opens other sessions to read, and resolves the handles in them there. Of each file of
+  the store the start is read, once. A link that leads out of the store is passed over, and so is a
+  file that may not be read.
+- What all paths that are resolved together read, and give, is limited. A path on another path of
+  the same session is not resolved there.
 """
 
 from __future__ import annotations

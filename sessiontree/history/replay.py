@@ -1,23 +1,18 @@
 """A file played back: the edit that wrote each line, and its content after each edit.
 
-A file played back from what is known of it, with the edit that wrote each line. Edits of agents,
-looks at the file and versions that a repository has are given in the order of time. An edit changes
-the state that is known; a version or a look replaces it, and lines that nothing explains have no
-edit.
-
-The content of a file after each of its edits, as far as what is told makes it certain. A write, a
-look at all of the file, and the content that an agent keeps beside an edit make all lines known. A
-look at a part makes these lines known, at their numbers. An edit changes the lines that are known.
-What contradicts what was known shows that something else changed the file: then only what was told
-since is known.
+Edits of agents, looks at the file and versions that a repository has are given in the order of
+time. A write, a look at all of the file, and the content that an agent keeps beside an edit make
+all lines known; a look at a part makes these lines known, at their numbers. An edit changes the
+lines that are known. What contradicts them shows that something else changed the file: then only
+what was recorded since is known, and lines that nothing explains have no edit.
 
 Invariants:
 
 - A line has the edit that last wrote its text, or one whose text a formatter changed.
 - An edit that does not fit anywhere is kept aside, and explains only whole runs of its own lines.
 - A line without an edit is never given one because it looks alike.
-- No line is guessed.
-- A part that is not known is named by the numbers of its lines, and its length where that is known.
+- No line is guessed. A part that is not known is named by the numbers of its lines, and its length
+  where that is known.
 """
 
 from __future__ import annotations

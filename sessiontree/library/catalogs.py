@@ -1,17 +1,12 @@
 """Catalog: the sessions of a folder or of a place, and the ends of a copy.
 
-What a store is built on: a folder of this machine, or a place that an address names. Each session
+A store is built on one: a folder of this machine, or a place that an address names. Each session
 has a file: a path in a folder, an address in a place. Its name has the project's folder in front:
-`<project>/<timestamp>_<id>.jsonl`.
-
-The sessions in a folder of this machine; see `Catalog`.
-
-The sessions in a place that is no folder of this machine; see `Catalog`. A session in the trash has
-the name `.trash/<stamp>/<name>`. To move it there is one step of the place, and so is to bring it
-back.
+`<project>/<timestamp>_<id>.jsonl`. A session in the trash of a place has the name
+`.trash/<stamp>/<name>`; to move it there is one step of the place, and so is to bring it back.
 
 Invariants: nothing is ever overwritten; what cannot be listed is reported, and hides nothing; a
-list takes no request for each session.
+list of a place takes no request for each session.
 """
 
 from __future__ import annotations

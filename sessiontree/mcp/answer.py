@@ -1,14 +1,11 @@
 """The events of one call as one answer for a model; asks the user where a name is ambiguous.
 
-The events of one call, gathered into one answer, and its text for a model.
+A client of an older protocol is asked by a request while its call waits. A client of the protocol
+of 2026-07-28 gets an answer that asks for input, and calls again with it. A client that cannot ask
+gets the refusal, which names all that would do.
 
-Asks the user which one is meant, where a name stands for more than one. A client of an older
-protocol gets a request while its call waits. A client of the protocol of 2026-07-28 gets an answer
-that asks for input, and calls again with it. A client that cannot ask gets the refusal, which names
-all that would do.
-
-Invariants: text of sessions stands between two marks that it cannot contain; an answer without a
-result says what is wrong and what to do next.
+Invariants: text of sessions is between two marks that it cannot contain; an answer without a result
+says what is wrong and what to do next.
 """
 
 from __future__ import annotations

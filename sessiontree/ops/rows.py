@@ -1,9 +1,4 @@
-"""An entry or a turn as one row, short enough for a model.
-
-A turn as one row of a list: what was asked, what was done, and what came out of it.
-
-An entry as one row of a list, with its handle unresolved.
-"""
+"""An entry or a turn as one row, short enough for a model."""
 
 from __future__ import annotations
 

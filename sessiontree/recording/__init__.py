@@ -1,7 +1,7 @@
 """Recording: a coding agent's stream of events, kept as it arrives.
 
-`recorder` takes the stream, `lane` keeps one lane of it, `response` one message of the model;
-`events` are what they yield. `stream` is for a caller that has a message block by block, and
+`recorder` takes the stream, `lane` keeps one lane of it, message by message; `events` are what they
+yield. `stream` is for a caller that has a message block by block, and
 `replay` gives a stored path as the same events.
 """
 

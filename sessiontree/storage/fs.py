@@ -1,14 +1,12 @@
 """The seam to the disk, and errors that name the file and the next step.
 
-The seam: every call by which this package touches the disk. Nothing else in the package opens for
-writing, writes, renames, syncs or unlinks. Another implementation of `FileSystem` may stand in its
+Every call by which this package touches the disk is here. Nothing else in the package opens for
+writing, writes, renames, syncs or unlinks. Another implementation of `FileSystem` may take its
 place: one in memory for sessions without a file, one that fails or records for tests.
 
 Media assumptions: `flock` works and ends with its process (no NFS); a file that was synced, and its
 name in a folder that was synced, survive a power cut; renaming within a folder is atomic; bytes
 appended to a file do not change those before them.
-
-Errors of the operating system as errors that name the file and the next step.
 """
 
 from __future__ import annotations

@@ -1,24 +1,22 @@
 """Lines of a log backwards and forwards, excerpts of large files, and compressed files.
 
-The lines of a file: backwards from its end, forwards, or at chosen places. Bytes come through
-`read(offset, size)`, a positioned read: the file may grow meanwhile, and what is before stays.
-Reading backwards keeps one window of the file, which starts small, so that a short context costs a
-small read, and grows while reading goes on.
+Bytes come through `read(offset, size)`, a positioned read: the file may grow meanwhile, and what is
+before stays. Reading backwards keeps one window of the file, which starts small, so that a short
+context costs a small read, and grows while reading goes on.
 
-A file compressed by Zstandard (RFC 8878), read as its decompressed content. Reading continues where
-the last read ended; a read further back starts over. Only the bytes of one read are kept, so a file
-of any size costs the memory of one read. A file that ends early, or is damaged, gives the content
-before the damage.
+A file compressed by Zstandard (RFC 8878) is read as its decompressed content. Reading continues
+where the last read ended; a read further back starts over. Only the bytes of one read are kept, so
+a file of any size costs the memory of one read. A file that ends early, or is damaged, gives the
+content before the damage. One step unpacks at most 16 MiB: 512 bytes of blocks that repeat one
+byte, each 4 bytes for 128 KiB (RFC 8878, 3.1.1.2).
 
-Excerpts of a large file, each a file of its own, which is read at once. What is at an end of
-another agent's file can be read before all of the file is translated. A position in an excerpt is
-not a position in the file.
+An excerpt of a large file is a file of its own, which is read at once: what is at an end of another
+agent's file can be read before all of the file is translated. Whole lines are left out. A position
+in an excerpt is not a position in the file.
 
 Invariants: a file unpacks to at most `LARGEST_RATIO` times its size, or `ALWAYS_UNPACKED` bytes if
-that is more; beyond it is an error, for a few kilobytes can hold gigabytes. One step unpacks at
-most 16 MiB: 512 bytes of blocks that repeat one byte, each 4 bytes for 128 KiB (RFC 8878, 3.1.1.2);
-nothing is copied or written; the file system that a session is opened with leaves a part of the
-file out, from the end of a line to the start of another.
+that is more; beyond it is an error, for a few kilobytes can hold gigabytes. Nothing is copied or
+written.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """What is kept beside a session file, and the moves of a session with all of it.
 
-Moving a session file, with all that belongs to it, to another folder. That is its sidecars, and of
-a transcript of Claude Code the folder of its own name, with the subagents' transcripts and long
-results.
-
-The parts beside a log: the original of a version 1 file, the archives of `gc`. A part is a run of
-bytes with a suffix, which is written in one step and read from its start. `FileParts` are the files
-beside a session file; those of a session in a database or a bucket are contents of its place
-(`storage.contents.ContentParts`).
+The parts beside a log are the original of a version 1 file and the archives of `gc`. A part is a
+run of bytes with a suffix, which is written in one step and read from its start. `FileParts` are
+the files beside a session file; those of a session in a database or a bucket are contents of its
+place (`storage.contents.ContentParts`). With a transcript of Claude Code, the folder of its own
+name moves too, which has the subagents' transcripts and long results.
 
 Invariants: nothing is overwritten. At every moment, and after a power cut, the session is whole in
 one of the two places, or its file is in the first, to be moved again. With hard links it is then in

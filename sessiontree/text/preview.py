@@ -1,12 +1,10 @@
 """An entry in one line, as its whole text, and as the texts that a search reads.
 
-An entry in one short line, for people to recognize it; an entry or a message as its whole text.
-
-The texts of an entry that a search looks through. Every string of the entry's content counts, at
-any depth: text, thinking, input and output of tools, summaries, names, labels and notes. Not so
-keys, values that structure an entry, a message or a block (`core.spill.is_structure`: types, roles,
-ids, model and tool names), a caller's metadata, and the bytes of an image or a document. Spilled
-strings count where they were put back before.
+The line is short, for people to recognize the entry by. A search looks through every string of the
+entry's content, at any depth: text, thinking, input and output of tools, summaries, names, labels
+and notes. Not so keys, values that structure an entry, a message or a block
+(`core.spill.is_structure`: types, roles, ids, model and tool names), a caller's metadata, and the
+bytes of an image or a document. Spilled strings count where they were put back before.
 
 Invariants: no blob is read; no line of a file, whatever it holds, makes a preview fail; an entry
 with spilled strings looks as it would inline, as far as its line has their beginnings.

@@ -1,4 +1,4 @@
-"""Dialogue: messages as plain text, for a model that writes a summary.
+"""The request for a summary: messages as plain text, for a model that writes a summary.
 
 Every shape of message gives the same text. Thinking is left out. A long result, and the long
 arguments of a call, are cut in the middle, and the cut is marked with its length.

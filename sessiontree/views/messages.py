@@ -1,11 +1,10 @@
 """Messages of entries, with those behind handles, and the entries of a call.
 
-The messages of entries, with those that handles resolve to. An operation asks for a message only
-where the `handle` entry itself does not answer. Invariants: handles that follow each other are
-resolved together, a limited number at once; one that cannot be resolved has no message, and hides
-no other.
+An operation asks for a message only where the `handle` entry itself does not answer. The entries of
+a tool call are the call and its results, also those behind handles.
 
-Finding the entries of a tool call: the call and its results, also those behind handles.
+Invariants: handles that follow each other are resolved together, a limited number at once; one that
+cannot be resolved has no message, and hides no other.
 """
 
 from __future__ import annotations

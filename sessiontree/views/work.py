@@ -1,15 +1,15 @@
 """What was done in a part of a session, and how it ended.
 
-What was done in a part of a session: calls, files, usage, times, and what came out of it.
+The part may be a turn, a subagent or the whole session: its calls, files, usage, times, and what
+came of it. A turn ends with an answer, or has a reason for having none. A turn that the user
+interrupted is of one of three kinds: the agent had given nothing yet, the user typed the next
+prompt soon, or the user gave the turn up. The entries of the turn tell the first from the others.
+What tells those two is the next prompt. Without an interruption, a prompt right behind a call
+steers.
 
-How a turn ended: with an answer, or why it has none. A turn that the user interrupted is of one of
-three kinds: the agent had given nothing yet, the user typed the next prompt soon, or the user gave
-the turn up. The entries of the turn tell the first from the others. What tells those two is the
-next prompt. Without an interruption, a prompt right behind a call steers. Invariant: pure; times
-come from the session alone.
-
-Invariants: an answer counts once, however many entries repeat it; a file counts as changed only if
-the call that changes it ended well; memory is bounded by the calls and files of the part.
+Invariants: pure, so times come from the session alone; an answer counts once, however many entries
+repeat it; a file counts as changed only if the call that changes it ended well; memory is bounded
+by the calls and files of the part.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Lines of Claude Code: the user's messages, queued prompts, and their counts.
 
-The lines of Claude Code that hold a message of the user in their own way. The reader notes the kind
-of line in the message's metadata, and the writer writes it so again.
+The reader notes in a message's metadata in which kind of line it was, and the writer writes it so
+again.
 
-The prompts that a user of Claude Code typed during a turn, and that no message carries. Claude Code
-queues what is typed while it works: `queue-operation` lines note `enqueue` with the text, then
-`dequeue` when it becomes a prompt of its own, `remove` when it is sent with the results of tools,
-or `popAll` when it goes back to the input. Newer versions write a removed prompt as an attachment
-too. In older ones (2.1.39), only the queue has its text.
-
-What the lines of a transcript of Claude Code add up to. See `core.usage`.
+Claude Code queues what the user types while it works: `queue-operation` lines note `enqueue` with
+the text, then `dequeue` when it becomes a prompt of its own, `remove` when it is sent with the
+results of tools, or `popAll` when it goes back to the input. Newer versions write a removed prompt
+as an attachment too; in older ones (2.1.39) only the queue has its text.
 """
 
 from __future__ import annotations

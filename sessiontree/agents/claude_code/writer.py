@@ -1,33 +1,28 @@
 """A session as transcripts of Claude Code: its branches, and its lanes as subagents.
 
-A session as a transcript of Claude Code: the conversations of its branches, and subagents.
-
 Claude Code's readers find the conversation upwards from the last message by `parentUuid`. So each
 branch is written as the messages of its context, shared beginnings once, and the conversation of
 the current leaf last. A compaction is a mark that starts a new chain, the summary, and then the
 kept messages again. A lane is a subagent, with a file of its own beside the transcript, which
 repeats what is above the lane: readers follow `parentUuid` inside one file.
 
-The transcripts share the nodes of `conversations`, and have uuids of their own for them. The lines
-of a node differ in these uuids alone. So the bytes between them are made once, and a lane costs
-little more than its bytes. A lane's lines are made when its file is written, and not kept.
+The messages of all conversations are a tree that the transcripts share. A node is a message after
+those above it: branches and lanes share a node where the same entry gives the same message after
+the same messages. A node holds no message that its entry can give again, so the memory is that of
+the nodes, and a message is translated again when it is written. An entry that only adds to the
+context of its parent adds one node, so a tree costs its entries, however many branches and lanes it
+has. A compaction, an edit, a merge and a message in scattered pieces need the whole context of
+their path.
 
-A response's `message.id` is left out where another branch goes on from inside the response: readers
-gather all entries with one id, those of other branches included.
+Each transcript has uuids of its own for the nodes. The lines of a node differ in these alone, so
+the bytes between them are made once, and a lane costs little more than its bytes. A lane's lines
+are made when its file is written, and not kept.
 
-Messages of any shape as Claude Code stores them: Anthropic's, with results as the user's.
-
-A summary becomes a user message that says what it is. Thinking without a signature of Anthropic is
-left out, because Anthropic's API would refuse the whole conversation.
-
-The messages of all conversations of a session, each once: a tree that transcripts share. A node is
-a message after those above it. Branches and lanes share a node where the same entry gives the same
-message after the same messages. A node holds no message that its entry can give again: the memory
-is that of the nodes, and a message is translated again when it is written.
-
-An entry that only adds to the context of its parent adds one node to the parent's conversation, so
-that a tree costs its entries, however many branches and lanes it has. A compaction, an edit, a
-merge and a message in scattered pieces need the whole context of their path.
+Messages of any shape become Anthropic's, with results as the user's. A summary becomes a user
+message that says what it is. Thinking without a signature of Anthropic is left out, because
+Anthropic's API would refuse the whole conversation. A response's `message.id` is left out where
+another branch goes on from inside the response: readers gather all entries with one id, those of
+other branches included.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Items of Codex: messages of any shape as items, prompts, and their counts.
 
-What the lines of a rollout of Codex add up to. See `core.usage`.
-
-Messages of any shape as Codex stores them: the items of OpenAI Responses. Codex drops a line with
-an item that it does not know, so such an item is left out by name. Its terminal shows events, not
-items, so each text has an event beside its item.
-
-Which messages of role user the user wrote, and which Codex.
+Codex stores the items of OpenAI Responses. It drops a line with an item that it does not know, so
+such an item is left out by name. Its terminal shows events, not items, so each text has an event
+beside its item. Of the messages of role user, some the user wrote, and some Codex.
 """
 
 from __future__ import annotations

@@ -1,30 +1,25 @@
 """Codex rollouts as entries, with the history that a rollout names in other files.
 
-Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, or `.jsonl.zst`.
-
-A line is `{timestamp, type, payload}`. `session_meta` comes first. `response_item`s are the
-conversation, as items of OpenAI Responses. `turn_context` names the model and the effort.
-`compacted` replaces the history before it. An `event_msg` is for the terminal and adds nothing to a
-context, except that `thread_rolled_back` takes back the last turns.
+Rollouts are `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, or `.jsonl.zst`. A line is
+`{timestamp, type, payload}`. `session_meta` comes first. `response_item`s are the conversation, as
+items of OpenAI Responses. `turn_context` names the model and the effort. `compacted` replaces the
+history before it. An `event_msg` is for the terminal and adds nothing to a context, except that
+`thread_rolled_back` takes back the last turns.
 
 The file is linear: the parent of an entry is the entry before it. A rollback becomes a `branch`
 below the entry before the turns taken back. A `compacted` line becomes a compaction that keeps
 nothing, a `context_edit` that removes its summary, and the history that replaces it:
 `replacement_history`, or in older versions the prompts so far and then the summary.
 
-A revert or a fork names its history in other files: `history` says which. Their lines come first.
-What a revert left is a branch, and the first line of its segment is the first entry of the new one.
-An entry of a file has the same uuid in each session that has the file's history.
-
-Where the history of a rollout is: the segments of its thread, and those it was forked from.
-
 The first line of a segment may name its history: `history_base`, with the id of another segment (as
 `thread_id`), and the ordinal and the byte where the history ends there. That segment may name a
-history itself. None of it is copied.
+history itself. None of it is copied. A plan has the segments that one session is made of, each
+after the one that it continues, and the opened one last. Of the own thread it has all older
+segments, whole, because what a revert left is a branch; of another thread, from which this one was
+forked, the lines up to the last end that is named. The first line of a segment is the first entry
+of its branch.
 
-A plan has the segments that one session is made of, each after the one that it continues, and the
-opened one last. Of the own thread it has all older segments, whole, because what a revert left is a
-branch; of another thread the lines up to the last end that is named.
+Invariant: an entry of a file has the same uuid in each session that has the file's history.
 """
 
 from __future__ import annotations

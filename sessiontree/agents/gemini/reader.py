@@ -1,11 +1,11 @@
 """Chats of Gemini CLI as entries, and their counts.
 
-Gemini CLI's chats: `~/.gemini/tmp/<project>/chats/session-<time>-<id>.json` or `.jsonl`. The older
-form is one JSON document, `{sessionId, projectHash, startTime, lastUpdated, messages}`. The newer
-form is a log: a first line with the same keys, then messages. A message with the id of an earlier
-one replaces it. `{"$set": …}` changes the keys of the first line; with `messages` it replaces the
-whole conversation. `{"$rewindTo": id}` removes that message and all after it, or every message if
-there is none with this id.
+Chats are `~/.gemini/tmp/<project>/chats/session-<time>-<id>.json` or `.jsonl`. The older form is
+one JSON document, `{sessionId, projectHash, startTime, lastUpdated, messages}`. The newer form is a
+log: a first line with the same keys, then messages. A message with the id of an earlier one
+replaces it. `{"$set": …}` changes the keys of the first line; with `messages` it replaces the whole
+conversation. `{"$rewindTo": id}` removes that message and all after it, or every message if there
+is none with this id.
 
 A message of type `user` or `gemini` becomes a message in the pi coding agent's shape, and each
 result that it holds a `toolResult` message after it. A replacement that changes what a model gets
@@ -14,8 +14,6 @@ becomes a `custom` entry: notes for people (`info`, `warning`, `error`), a user 
 CLI leaves out when it resumes, and a message that is replaced at once.
 
 The chats of subagents are in a folder named by the session's id; each is a lane below its call.
-
-What the lines of a chat of Gemini CLI add up to. See `core.usage`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """A session as a file of the pi coding agent, version 3.
 
-A session as a file of the pi coding agent, version 3: the whole tree, entry by entry. Each entry
-becomes a line of pi's type for it, below the line of its parent; the last line is the leaf. An
-entry that pi has no type for becomes a `custom` entry, `sessiontree:<type>`, which pi keeps and
-does not show. An entry becomes several lines, one below the other, if pi stores its message as
-several, or if it is a merge: pi has no merges, so the merged messages are repeated.
+The whole tree is written, entry by entry. Each entry becomes a line of pi's type for it, below the
+line of its parent; the last line is the leaf. An entry that pi has no type for becomes a `custom`
+entry, `sessiontree:<type>`, which pi keeps and does not show. An entry becomes several lines, one
+below the other, if pi stores its message as several, or if it is a merge: pi has no merges, so the
+merged messages are repeated.
 
-The current system text is a section of pi's prompt: pi adds the content of a system message to the
-earlier ones, but replaces a section of the same name.
-
-Messages of any shape as the pi coding agent stores them. pi has one message for each result of a
-tool, and supports text and images with their bytes. Each message gets the other keys that pi
-requires: model, usage, time.
+pi has one message for each result of a tool, and supports text and images with their bytes. Each
+message gets the other keys that pi requires: model, usage, time. The current system text is a
+section of pi's prompt: pi adds the content of a system message to the earlier ones, but replaces a
+section of the same name.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Connections to PostgreSQL: settings, errors, and the queue of those who wait.
 
-Connections to a PostgreSQL server: few, shared by all sessions of a place, opened when needed.
-
-Each statement takes a connection and gives it back. A lock of a session is a transaction that stays
-open on a connection of its own, so nothing here needs the state of a connection: a pooler such as
-pgbouncer may give each transaction another one of the server's.
-
-A line of threads that wait for one of a few things, such as connections.
+All sessions of a place share a few connections, opened when needed. Each statement takes one and
+gives it back. A lock of a session is a transaction that stays open on a connection of its own, so
+nothing here needs the state of a connection: a pooler such as pgbouncer may give each transaction
+another one of the server's.
 
 Invariants:
 
@@ -14,10 +11,9 @@ Invariants:
 - A connection that failed is never used again.
 - A forked child uses none of its parent's.
 - A wait for the server, or for a free connection, ends after a limit.
-- The thread that has waited longest gets the next thing.
-- A thing that is given back while others wait goes to one of them, also where the thread that gave
-  it wants it again at once.
-- Nothing here takes a lock, so a `__del__` may give a thing back at any moment.
+- The thread that has waited longest gets the next connection. One that is given back while others
+  wait goes to one of them, also where the thread that gave it wants it again at once.
+- The queue takes no lock, so a `__del__` may give a connection back at any moment.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
 """A log in PostgreSQL, and the pages of it that were read.
 
-The log of a session in PostgreSQL; see `Log`, and `schema` for its rows. An append is one statement
-in one round trip. It inserts rows where the log ends at the given offset and nobody holds the
-session; the primary key refuses them where another writer was faster. To hold a session is an
-advisory lock of a transaction on a connection of its own. So what keeps writers apart is the
-primary key, and the lock only makes others wait.
+See `Log`, and `schema` for its rows. An append is one statement in one round trip. It inserts rows
+where the log ends at the given offset and nobody holds the session; the primary key refuses them
+where another writer was faster. To hold a session is an advisory lock of a transaction on a
+connection of its own. So what keeps writers apart is the primary key, and the lock only makes
+others wait.
 
-If the connection breaks during an append, its outcome is unknown. Then the log reads what stands at
-the offset: its own bytes, which are kept; other bytes, so that it `Moved`; or nothing, so that it
-appends again at the same offset, where the rows can stand only once. Where it cannot read either,
-the append fails with a `WriteFailedError`, and the log writes no more.
+If the connection breaks during an append, its outcome is unknown. Then the log reads what is at the
+offset: its own bytes, which are kept; other bytes, so that it `Moved`; or nothing, so that it
+appends again at the same offset, where the rows can be only once. Where it cannot read either, the
+append fails with a `WriteFailedError`, and the log writes no more.
 
-The bytes of a log that were read over a network, so that none is asked for twice. The bytes are
-kept as pages of one size. A read that misses a page beside one that is there goes on in the same
-direction, so it fetches more pages, and twice as many each time: a walk backwards, or a scan, of
-many megabytes takes few requests.
+Bytes that were read are kept as pages of one size, so that none is asked for twice. A read that
+misses a page beside one that is there goes on in the same direction, so it fetches more pages, and
+twice as many each time: a walk backwards, or a scan, of many megabytes takes few requests.
 
 Invariants: bytes that an `append` returned for are committed, and the server has synced them unless
 the durability is `os`; bytes of a log never change, so a page stays true; only the last page may be

@@ -1,10 +1,8 @@
 """A place in a PostgreSQL database: its sessions, and what is kept beside them.
 
-Sessions in a PostgreSQL database: `postgresql://user@host/database/<name>`. Options of the address:
-`schema`, `notify=off`, `timeout`, `connections`, and all that the server's own library takes, such
-as `sslmode` and `host`.
-
-The contents of a place in PostgreSQL: each is a row, and chunks of a megabyte.
+An address is `postgresql://user@host/database/<name>`. Its options are `schema`, `notify=off`,
+`timeout`, `connections`, and all that the server's own library takes, such as `sslmode` and `host`.
+A content, such as a blob, is a row, and chunks of a megabyte.
 
 Invariants: a session is there whole or not at all; nothing that only reads makes a table.
 """

@@ -1,18 +1,13 @@
 """The tables, the statements, rows as bytes, and the search on the server.
 
-The tables of sessions in PostgreSQL, and how they come to be. A session is a row of `sessions`. Its
-log is rows of `lines`: a row a line, with the offset of its first byte. A rewrite makes another
-log. The log that was replaced gets a **barrier** at its end: a row without bytes, so that nothing
-can be appended there any more. Its lines go a day later.
+A session is a row of `sessions`. Its log is rows of `lines`: a row a line, with the offset of its
+first byte. A rewrite makes another log. The log that was replaced gets a **barrier** at its end: a
+row without bytes, so that nothing can be appended there any more. Its lines go a day later.
 
-Statements are texts in which `@` stands for the schema, and `&space` and `&followers` for the
-numbers that set apart its advisory locks.
-
-A run of bytes as the rows of a log in PostgreSQL: a row a line.
-
-The statements that search the lines of logs on the server. They give every line that has one of
-some byte strings, and may give more: who asks for them looks at the bytes again. A row without an
-LF at its end is given too: a line may go on in the next row.
+Statements are texts in which `@` is the schema, and `&space` and `&followers` the numbers that set
+apart its advisory locks. Those that search give every line that has one of some byte strings, and
+may give more: who asks for them looks at the bytes again. A row without an LF at its end is given
+too: a line may go on in the next row.
 
 Invariants: the rows of a log are its bytes without a gap; two rows never have the same offset, so
 that an insert at the end is a compare-and-swap; the columns beside `line` are hints for searches
