@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, Self, TypedDict, Unpack, cast
 
 from sessiontree.context.compaction import Summary, TokenCounter, estimate_tokens, summarize
 from sessiontree.context.context import Context
@@ -29,7 +29,12 @@ from sessiontree.engine import names as refs
 from sessiontree.engine import opening
 from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid, now
-from sessiontree.errors import EntryError, UsageError
+from sessiontree.errors import (
+    EntryError,
+    SessionExistsError,
+    SessionNotFoundError,
+    UsageError,
+)
 from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, moves
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
@@ -65,6 +70,38 @@ PathLike = str | os.PathLike[str]
 
 SPILL_OVER: Final = 32 * 1024
 """The bytes of the longest string that stays in the file by default."""
+
+
+class SharedOptions(TypedDict, total=False):
+    """The options of `Session.create` and of `Session.open`."""
+
+    exclusive: bool
+    lane: str
+    durability: Durability
+    spill_over: int | None
+    hooks: Iterable[Any]
+    registry: Registry | None
+    root: PathLike | None
+
+
+class CreateOptions(SharedOptions, total=False):
+    """The options of `Session.create`, as the methods that pass them on take them."""
+
+    name: str | None
+    metadata: Mapping[str, Any] | None
+
+
+class OpenOptions(SharedOptions, total=False):
+    """The options of `Session.open`, as the methods that pass them on take them."""
+
+    readonly: bool
+    migrate: opening.Migrate
+
+
+def to_open(options: CreateOptions) -> OpenOptions:
+    """Return the options that opening a session takes too."""
+    taken = OpenOptions.__annotations__
+    return cast(OpenOptions, {key: value for key, value in options.items() if key in taken})
 
 
 class Session:
@@ -241,6 +278,38 @@ class Session:
             registry=registry,
             root=root,
         )
+
+    @classmethod
+    def open_or_create(
+        cls,
+        file: PathLike,
+        *,
+        cwd: PathLike | None = None,
+        id: str | None = None,
+        fs: FileSystem = DISK,
+        **options: Unpack[CreateOptions],
+    ) -> Self:
+        """Open a session to continue it, or make it if the file does not exist.
+
+        A program calls it at each start, and continues after a crash in the same way.
+
+        Args:
+            file: the path of the session file, or an address.
+            cwd, id: as for `create`. An existing session keeps its own, and its name and metadata.
+            fs: the file system; tests pass another one.
+            options: the other options of `create`.
+
+        Raises:
+            SessionTreeError: any error of `open` and `create`.
+        """
+        try:
+            return cls.open(file, fs=fs, **to_open(options))
+        except SessionNotFoundError:
+            pass
+        try:
+            return cls.create(file, cwd=cwd, id=id, fs=fs, **options)
+        except SessionExistsError:  # another program made it meanwhile
+            return cls.open(file, fs=fs, **to_open(options))
 
     @classmethod
     def _open(

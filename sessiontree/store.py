@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.header import id_in_name
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sessiontree.importing.importer import ImportResult
     from sessiontree.library.search_file import SearchHit
     from sessiontree.library.trash import RemovedSession
-    from sessiontree.session import Session
+    from sessiontree.session import CreateOptions, OpenOptions, Session
 
 PathLike = str | os.PathLike[str]
 Made = TypeVar("Made")
@@ -90,14 +90,19 @@ class Store:
         return self._catalog.project(cwd)
 
     def create(
-        self, /, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
+        self,
+        /,
+        *,
+        cwd: PathLike | None = None,
+        id: str | None = None,
+        **options: Unpack[CreateOptions],
     ) -> Session:
         """Make a new session in the folder of its working directory, and open the session.
 
         Args:
             cwd: the working directory of the session, by default the current directory.
             id: the id of the session, by default a new UUID.
-            options: as for `Session.create`.
+            options: the other options of `Session.create`.
 
         Raises:
             SessionExistsError, EntryError, StorageError: as for `Session.create`.
@@ -109,24 +114,83 @@ class Store:
 
         return self._make(make, cwd, id)
 
-    def open(self, /, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
+    def open(
+        self, /, ref: str, *, cwd: PathLike | None = None, **options: Unpack[OpenOptions]
+    ) -> Session:
         """Open the session that a ref names.
 
         Args:
             ref: `latest`, an id, a name, or the start of an id; see `find`.
             cwd: find only sessions of this working directory; by default of all directories.
-            options: as for `Session.open`.
+            options: the other options of `Session.open`.
 
         Raises:
             RefError: the ref names no session, or more than one.
             ForeignFormatError: a version 1 file that lies where an agent keeps its sessions.
             SessionTreeError: any error of `Session.open`.
         """
+        return self._open(self.find(ref, cwd=cwd).file, options)
+
+    def open_or_create(
+        self,
+        /,
+        id: str,
+        *,
+        cwd: PathLike | None = None,
+        **options: Unpack[CreateOptions],
+    ) -> Session:
+        """Open the session with an id, or make it; for a program that chooses its ids.
+
+        The session is found by the id in the name of its file, without reading other sessions. Two
+        programs that make the same id at the same moment make two sessions.
+
+        Args:
+            id: the whole id of the session.
+            cwd: the working directory of a new session, by default the current directory. If given,
+                only sessions of this directory are opened.
+            options: the other options of `Session.create`. An existing session keeps its name and
+                metadata.
+
+        Raises:
+            RefError: more than one session has the id.
+            SessionTreeError: any error of `open` and `create`.
+        """
+        found = self._by_id(id, cwd)
+        if not found:
+            return self.create(cwd=cwd, id=id, **options)
+        from sessiontree.session import to_open
+
+        return self._open(self._found(id, found, cwd).file, to_open(options))
+
+    def continue_latest(
+        self, /, *, cwd: PathLike | None = None, **options: Unpack[CreateOptions]
+    ) -> Session:
+        """Open the most recently written session of a working directory, or make the first one.
+
+        Files of other agents in the store, which can only be read, are passed over.
+
+        Args:
+            cwd: the working directory, by default the current directory.
+            options: the other options of `Session.create`. An existing session keeps its name and
+                metadata.
+
+        Raises:
+            SessionTreeError: any error of `open` and `create`.
+        """
+        about = os.getcwd() if cwd is None else cwd
+        latest = next((one for one in self.list(cwd=about) if one.agent is None), None)
+        if latest is None:
+            return self.create(cwd=about, **options)
+        from sessiontree.session import to_open
+
+        return self._open(latest.file, to_open(options))
+
+    def _open(self, file: str, options: OpenOptions) -> Session:
         from sessiontree.session import Session  # slow to import, and a list needs none of it
 
-        file = self.find(ref, cwd=cwd).file
+        unmigrated: OpenOptions = {**options, "migrate": False}
         try:
-            return Session.open(file, fs=self._fs, **{**options, "migrate": False})
+            return Session.open(file, fs=self._fs, **unmigrated)
         except MigrationRefusedError:
             if options.get("migrate", True) is False:
                 raise
@@ -187,9 +251,7 @@ class Store:
         by_id = [] if ref == lookup.LATEST else self._by_id(ref, cwd)
         if len(by_id) == 1:
             return by_id[0]
-        where = f"in {self.root}" if cwd is None else f"of {os.path.abspath(cwd)} in {self.root}"
-        command = shlex.join(("sessiontree", "ls", self.root))
-        return lookup.find(ref, self.list(cwd=cwd, report=report), where, command)
+        return self._found(ref, self.list(cwd=cwd, report=report), cwd)
 
     def list(
         self, *, cwd: PathLike | None = None, report: Report | None = None
@@ -521,6 +583,13 @@ class Store:
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
+
+    def _found(
+        self, ref: str, sessions: builtins.list[SessionInfo], cwd: PathLike | None
+    ) -> SessionInfo:
+        where = f"in {self.root}" if cwd is None else f"of {os.path.abspath(cwd)} in {self.root}"
+        command = shlex.join(("sessiontree", "ls", self.root))
+        return lookup.find(ref, sessions, where, command)
 
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The files of the sessions, one each, unordered; none if there is no folder."""

@@ -111,6 +111,7 @@ class AsyncSession(_NotPlain, Awaiting[Session]):
 
     create = staticmethod(_opening(Session.create))
     open = staticmethod(_opening(Session.open))
+    open_or_create = staticmethod(_opening(Session.open_or_create))
     beside = _beside(Session.beside)
 
     async def __aenter__(self) -> Self:

@@ -62,6 +62,8 @@ class AsyncStore(Awaiting[Store]):
 
     create = _opening(Store.create)
     open = _opening(Store.open)
+    open_or_create = _opening(Store.open_or_create)
+    continue_latest = _opening(Store.continue_latest)
     fork = awaited(Store.fork)
     find = awaited(Store.find)
     list = awaited(Store.list)

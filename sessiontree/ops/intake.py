@@ -220,8 +220,8 @@ def _to_record(call: Call, given: Record, stack: ExitStack) -> Session:
     if given.session is not None:
         writing = call.writing(given.session, given.lane, scratch=given.scratch)
         return stack.enter_context(writing)
-    options = {} if given.lane is None else {"lane": given.lane}
-    made = call.scope.store.create(cwd=_cwd(given.events[0]), **options)
+    lane = "main" if given.lane is None else given.lane
+    made = call.scope.store.create(cwd=_cwd(given.events[0]), lane=lane)
     session = stack.enter_context(made)
     return stack.enter_context(session.scratch()) if given.scratch else session
 
