@@ -913,8 +913,8 @@ class Session:
     ) -> MessageStream:
         """Write a message while it arrives.
 
-        Call `feed` for each stream event of Anthropic or OpenAI Responses; or, for any other
-        model, call `start`, `delta` and `stop` for each block.
+        Call `feed` for each stream event of Anthropic, OpenAI Responses or Chat Completions; or,
+        for any other API, call `start`, `delta` and `stop` for each block.
 
         Args:
             role, model, provider: the values for the message.

@@ -75,7 +75,7 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     return {"role": end.get("role") or "assistant", "content": content, **extra}
 
 
-END_KEYS: Final = ("id", "provider", "model", "usage", "stopReason")
+END_KEYS: Final = ("id", "api", "provider", "model", "usage", "stopReason")
 """The keys of a `message_end` that the message has too, beside its role."""
 
 

@@ -1,20 +1,22 @@
 """Stream events of Anthropic's and OpenAI's APIs, and the block that they build.
 
 `AnthropicEvents` takes the events of the Messages API, `ResponsesEvents` those of OpenAI's
-Responses API. Both give the finished parts in the order that the model gave them, and what is left
-of a stream that broke off.
+Responses API, `ChatEvents` those of Chat Completions, in the dialects of the servers that speak it.
+All give the finished parts in the order that the model gave them, and what is left of a stream that
+broke off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.context.providers.values import clean_text
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import ABORTED, json_text, kind_of
-from sessiontree.errors import EntryError, UsageError
+from sessiontree.core.message import ABORTED, blocks_of, json_text, kind_of, text_of
+from sessiontree.engine.writer import fresh_uuid
+from sessiontree.errors import EntryError, UsageError, warn
 
 _TEXT_OF_DELTA: Final = {
     "text_delta": ("text", "text"),
@@ -110,8 +112,16 @@ ANTHROPIC_EVENTS: Final = frozenset(
         *("content_block_start", "content_block_delta", "content_block_stop"),
     }
 )
-_REPEATED: Final = frozenset({"ping", "text", "thinking", "signature", "citation", "input_json"})
-"""Events of Anthropic's SDK that repeat what others say."""
+_REPEATED: Final = frozenset(
+    {
+        *("ping", "text", "thinking", "signature", "citation", "input_json"),
+        *("content.delta", "content.done", "refusal.delta", "refusal.done"),
+        *("tool_calls.function.arguments.delta", "tool_calls.function.arguments.done"),
+        *("logprobs.content.delta", "logprobs.content.done"),
+        *("logprobs.refusal.delta", "logprobs.refusal.done"),
+    }
+)
+"""Events of the SDKs that repeat what others say."""
 
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _DELTAS: Final = {
@@ -133,11 +143,20 @@ def is_responses_event(event: Mapping[str, Any]) -> bool:
     return kind_of(event).startswith("response.")
 
 
+def is_chat_event(event: Mapping[str, Any]) -> bool:
+    """True if an event is a chunk of Chat Completions."""
+    return _chunk_in(event) is not None
+
+
 class AnthropicEvents:
     """The events of one message of the Messages API."""
 
+    usage_follows = False  # whether more may come after the end
+
     def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}  # `id`, `model`, `usage` and `stopReason`, as far as known
+        # `id`, `model`, `usage` and `stopReason`, as far as known
+        self.facts: dict[str, Any] = {"provider": "anthropic"}
+        self.beside: dict[str, Any] = {}  # other keys of the message
         self.is_ended = False  # whether the message has ended
         self._open: dict[int, OpenBlock] = {}
 
@@ -186,9 +205,12 @@ class AnthropicEvents:
 class ResponsesEvents:
     """The events of one response of the Responses API."""
 
+    usage_follows = False
+
     def __init__(self) -> None:
         # `responseId`, `model`, `usage`, `status` and more, as far as known
         self.facts: dict[str, Any] = {}
+        self.beside: dict[str, Any] = {}
         self.is_ended = False  # whether the response has ended
         self._open: dict[int, tuple[dict[str, Any], dict[str, list[str]]]] = {}
         self._done: dict[int, dict[str, Any]] = {}
@@ -257,16 +279,213 @@ def _object(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value
 
 
-def events_of(event: Mapping[str, Any]) -> AnthropicEvents | ResponsesEvents | None:
+_REASONING: Final = ("reasoning_content", "reasoning")
+"""The keys of a delta that have thinking. A server that gives both says the same in both."""
+
+_CHUNK: Final = "chat.completion.chunk"
+
+
+def _chunk_in(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the chunk of Chat Completions that an event is or has, or None."""
+    if kind_of(event) == "chunk" and isinstance(event.get("chunk"), Mapping):
+        event = event["chunk"]  # of the stream helper of OpenAI's SDK
+    is_chunk = event.get("object") == _CHUNK or isinstance(event.get("choices"), list)
+    return event if is_chunk else None
+
+
+class _ChatCall:
+    """A call whose pieces arrive. Servers repeat its id and name, or give them only once."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place  # its index in the message
+        self.id = ""
+        self._name = ""
+        self._given: Any = None  # arguments that came as an object
+        self._texts: list[str] = []
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        made = _mapping(piece, "function")
+        self.id = self.id or _text(piece, "id")
+        name = _text(made, "name")
+        if name != self._name and not self._texts:
+            self._name += name
+        arguments = made.get("arguments")
+        if isinstance(arguments, str):
+            self._texts += [arguments] if arguments else []
+        elif arguments is not None:
+            self._given = arguments
+
+    def finished(self, *, is_whole: bool) -> dict[str, Any]:
+        """Return the call. Its arguments are the text that the model wrote."""
+        text = "".join(self._texts) or ("{}" if is_whole else "")
+        named = {"id": self.id or f"call_{fresh_uuid()}", "name": self._name}
+        arguments = text if self._given is None else self._given
+        return {"type": "toolCall", **named, "arguments": arguments}
+
+
+class ChatEvents:
+    """The chunks of one answer of Chat Completions, as OpenAI and other servers give them.
+
+    No chunk is known to be the last: one with the usage may follow the one with the reason.
+    """
+
+    usage_follows = True
+
+    def __init__(self) -> None:
+        # `id`, `model`, `usage` and `stopReason`, as far as known
+        self.facts: dict[str, Any] = {"api": "openai-completions"}
+        self.beside: dict[str, Any] = {}  # other keys of the message, such as `annotations`
+        self.is_ended = False  # whether the reason to stop came
+        self._places = 0  # how many blocks began
+        self._open: tuple[int, str, str] | None = None  # index, kind and field of the open block
+        self._texts: list[str] = []  # of the open block
+        self._calls: list[_ChatCall] = []
+        self._by_index: dict[int, _ChatCall] = {}
+        self._is_warned = False
+
+    def take(self, event: Mapping[str, Any]) -> list[Part]:
+        """Take a chunk; return the blocks that it finished."""
+        chunk = _chunk_in(event) or {}
+        for key in ("id", "model"):
+            if text := _text(chunk, key):
+                self.facts[key] = text
+        if isinstance(usage := chunk.get("usage"), Mapping):
+            self.facts["usage"] = {k: v for k, v in usage.items() if v is not None}
+        choices = chunk.get("choices")
+        parts: list[Part] = []
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, Mapping):
+                parts += self._choice(choice)
+        return parts
+
+    def rest(self) -> list[Part]:
+        """The blocks that are open, as far as they came."""
+        calls, self._calls, self._by_index = self._calls, [], {}
+        made = [(call.place, storable(call.finished(is_whole=self.is_ended))) for call in calls]
+        return [*self._end_block(), *made]
+
+    def _choice(self, choice: Mapping[str, Any]) -> list[Part]:
+        if choice.get("index"):
+            if not self._is_warned:
+                self._is_warned = True
+                warn("the stream has more than one choice; only the first is stored")
+            return []
+        delta = choice.get("delta") or choice.get("message")  # of a server that does not stream
+        parts = list(self._delta(delta)) if isinstance(delta, Mapping) else []
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason != "error":
+            self.facts["stopReason"] = reason
+            self.is_ended = True
+            parts += self.rest()
+        return parts
+
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[Part]:
+        content, reasoning = delta.get("content"), [k for k in _REASONING if delta.get(k)]
+        for field in reasoning[:1]:
+            yield from self._add("thinking", delta[field], field)
+        if isinstance(content, list):  # pieces of text and of thinking
+            for block in blocks_of(delta):
+                thought = block.get("thinking")
+                said = thought if isinstance(thought, str) else text_of({"content": thought})
+                yield from self._add("thinking", said, "content")
+                yield from self._add("text", block.get("text"))
+        else:
+            yield from self._add("text", content)
+        yield from self._add("refusal", delta.get("refusal"))
+        calls = delta.get("tool_calls")
+        for piece in calls if isinstance(calls, list) else ():
+            if isinstance(piece, Mapping):
+                yield from self._end_block()
+                self._call(piece)
+        for key, value in delta.items():
+            if value is not None and key not in _READ:
+                self.beside[key] = storable(_accumulated(self.beside.get(key), value))
+
+    def _add(self, kind: str, text: Any, field: str = "") -> Iterator[Part]:
+        if not isinstance(text, str) or not text:
+            return
+        if self._open is None or self._open[1:] != (kind, field):
+            yield from self._end_block()
+            self._open = self._next_place(), kind, field
+        self._texts.append(text)
+
+    def _next_place(self) -> int:
+        self._places += 1
+        return self._places - 1
+
+    def _end_block(self) -> list[Part]:
+        if self._open is None:
+            return []
+        place, kind, field = self._open
+        block = {"type": kind, kind: "".join(self._texts)}
+        if kind == "thinking" and field in _REASONING:
+            block["thinkingSignature"] = field  # as pi names the field that it came in
+        self._open, self._texts = None, []
+        return [(place, storable(block))]
+
+    def _call(self, piece: Mapping[str, Any]) -> None:
+        index, id = piece.get("index"), _text(piece, "id")
+        call = self._begun(index, id, piece)
+        if call is None or (id and call.id and id != call.id):
+            call = _ChatCall(self._next_place())
+            self._calls.append(call)
+        if isinstance(index, int):
+            self._by_index[index] = call
+        call.add(piece)
+
+    def _begun(self, index: Any, id: str, piece: Mapping[str, Any]) -> _ChatCall | None:
+        """Return the call that a piece belongs to: by index, by id, or the last one without a name.
+
+        Some servers give no index, and some give each call the index 0.
+        """
+        if isinstance(index, int):
+            return self._by_index.get(index)
+        if id:
+            return next((call for call in self._calls if call.id == id), None)
+        has_name = bool(_text(_mapping(piece, "function"), "name"))
+        return self._calls[-1] if self._calls and not has_name else None
+
+
+_READ: Final = frozenset({"role", "content", "refusal", "tool_calls", *_REASONING})
+"""The keys of a delta that become blocks; others are kept in the message."""
+
+
+def _accumulated(before: Any, piece: Any) -> Any:
+    """Join the pieces of a value: texts and lists in order, objects by key or by `index`."""
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece
+    if isinstance(before, Mapping) and isinstance(piece, Mapping):
+        return {**before, **{k: _accumulated(before.get(k), v) for k, v in piece.items()}}
+    if isinstance(before, list) and isinstance(piece, list):
+        return [*before, *piece]
+    return before if piece is None else piece
+
+
+def _text(value: Mapping[str, Any], key: str) -> str:
+    text = value.get(key)
+    return text if isinstance(text, str) else ""
+
+
+def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+ProviderEvents = AnthropicEvents | ResponsesEvents | ChatEvents
+
+
+def events_of(event: Mapping[str, Any]) -> ProviderEvents | None:
     """What takes the events of a stream, by an event; None for one that any stream may have."""
     kind = kind_of(event)
+    if is_chat_event(event):
+        return ChatEvents()
     if kind in ANTHROPIC_EVENTS:
         return AnthropicEvents()
     if is_responses_event(event):
         return ResponsesEvents()
-    if kind in _REPEATED or kind == "error":
+    if kind in _REPEATED or kind == "error" or (not kind and event.get("error")):
         return None
     raise UsageError(
-        f"{kind or 'this'!r} is no event of Anthropic's Messages API or OpenAI's Responses API; "
-        "use start, delta and stop"
+        f"{kind or 'this'!r} is not an event of Anthropic's Messages API, OpenAI's Responses API "
+        "or Chat Completions; use start, delta and stop"
     )

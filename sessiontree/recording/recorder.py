@@ -40,7 +40,12 @@ from sessiontree.recording.lane import (
     spent_in_all,
     spent_since_start,
 )
-from sessiontree.recording.provider import ANTHROPIC_EVENTS, is_responses_event, storable
+from sessiontree.recording.provider import (
+    ANTHROPIC_EVENTS,
+    is_chat_event,
+    is_responses_event,
+    storable,
+)
 from sessiontree.recording.stream import Granularity
 
 if TYPE_CHECKING:
@@ -296,10 +301,10 @@ class StreamAccumulator:
         """
         if kind_of(event) in ANTHROPIC_EVENTS:
             event = {"type": "stream_event", "event": event}
-        elif is_responses_event(event) and not self._is_warned:
+        elif not self._is_warned and (is_responses_event(event) or is_chat_event(event)):
             self._is_warned = True
             warn(
-                "events of OpenAI's Responses API are kept unchanged, and models do not get them; "
+                "events of OpenAI's APIs are kept unchanged, and models do not get them; "
                 "give them to stream_message().feed"
             )
         about = None

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import orjson
 
 from sessiontree.core.entry import Entry
-from sessiontree.core.jsonbytes import plain
+from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.message import ABORTED, is_partial, kind_of
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import UsageError, warn
 
 if TYPE_CHECKING:
-    from sessiontree.recording.provider import AnthropicEvents, Part, ResponsesEvents
+    from sessiontree.recording.provider import Part, ProviderEvents, ResponsesEvents
     from sessiontree.session import Session
 
 Granularity = Literal["message", "block"]
@@ -69,18 +69,22 @@ class MessageStream:
         self._open: dict[str, Any] | None = None
         self._deltas: list[str] = []
         self._is_ended = False
-        self._events: AnthropicEvents | ResponsesEvents | None = None
+        self._events: ProviderEvents | None = None
 
-    def feed(self, event: Mapping[str, Any]) -> list[Entry]:
-        """Take a stream event of Anthropic's Messages API or of OpenAI's Responses API.
+    def feed(self, event: Mapping[str, Any] | Dumpable) -> list[Entry]:
+        """Take a stream event of Anthropic, of OpenAI Responses, or of Chat Completions.
 
         Give each event of the stream as it comes, as a dict or as the SDK's object; do not call
         `start`, `delta` and `stop` too. The last event ends the message. If no last event comes,
         the message is stored with the stop reason `aborted`, or, if no content came, only its usage
         as a `usage` entry.
 
-        An answer of Anthropic is one message. Each item of OpenAI is an entry of its own, as the
-        API gives it, and the usage of the response is a `usage` entry.
+        An answer of Anthropic is one message. Each item of OpenAI Responses is an entry of its own,
+        as the API gives it, and the usage of the response is a `usage` entry.
+
+        An answer of Chat Completions, also of a server such as vLLM, Ollama or OpenRouter, is one
+        message with `thinking`, `text` and `toolCall` blocks; the arguments of a call are the
+        model's text. Its usage may come last, so the end of the `with` block, or `end`, ends it.
 
         Returns:
             The new entries.
@@ -95,7 +99,7 @@ class MessageStream:
             raise UsageError(f"an event is a dict, not a {type(event).__name__}")
         self._check_no_block()
         events = self._events or events_of(event)
-        if kind_of(event) in ("error", "response.failed"):
+        if event.get("error") or kind_of(event) in ("error", "response.failed"):
             failed = event.get("response")
             found = failed if isinstance(failed, Mapping) else event
             cause = found.get("error") or event.get("message")
@@ -106,7 +110,7 @@ class MessageStream:
         self._events = events
         before = len(self.entries)
         self._take_parts(events.take(event))
-        if events.is_ended:
+        if events.is_ended and not events.usage_follows:
             self.end()
         return self.entries[before:]
 
@@ -222,21 +226,24 @@ class MessageStream:
             self.stop()
         if (items := self._items()) is not None:
             return self._end_items(items)
+        found: Mapping[str, Any] = {}
+        beside: Mapping[str, Any] = {}
         if self._events is not None:
             self._take_parts(self._events.rest())
-            found = {"provider": "anthropic", **self._events.facts}
-            facts = {**found, **self._facts, **{k: v for k, v in facts.items() if v is not None}}
+            found, beside = self._events.facts, self._events.beside
         self._is_ended = True
-        facts = {**self._facts, **{k: v for k, v in facts.items() if v is not None}}
+        facts = {**found, **self._facts, **{k: v for k, v in facts.items() if v is not None}}
         if not self.blocks and facts.get("stopReason", ABORTED) == ABORTED:
             self._keep_usage(facts)
             return None
         if self._in_blocks and self.blocks:
             fields = {"messageUuid": self.uuid, "role": self._role, **facts}
+            if beside:
+                fields["beside"] = beside
             entry = self._session.append("message_end", metadata=self._metadata, **fields)
         else:
             content = [self.blocks[index] for index in sorted(self.blocks)]
-            message = {"role": self._role, "content": content, **facts}
+            message = {**beside, "role": self._role, "content": content, **facts}
             if is_partial(message):
                 message["partial"] = True
             entry = self._session.append(
@@ -283,7 +290,8 @@ class MessageStream:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not self._is_ended:
-            broke_off = error is not None or self._events is not None
+            events = self._events
+            broke_off = error is not None if events is None else not events.is_ended
             self.end(stopReason=ABORTED if broke_off else None)
 
 

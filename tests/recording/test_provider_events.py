@@ -424,8 +424,7 @@ def test_an_item_that_broke_off_before_its_first_word_is_kept_as_it_came(session
 
 def test_what_is_no_event_is_refused(session: Session) -> None:
     with session.stream_message() as answer:
-        chunk = {"object": "chat.completion.chunk", "choices": []}
-        for odd in (chunk, {"type": "mine"}, 5, "message_start"):
+        for odd in ({"type": "mine"}, {"object": "list", "data": []}, 5, "message_start"):
             with pytest.raises(UsageError):
                 answer.feed(odd)  # type: ignore[arg-type]
         answer.start("text")
