@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from sessiontree.history.edits import FileEvent
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.export import Original
+    from sessiontree.operations.unfinished import Unfinished
     from sessiontree.recording.events import StreamEvent
     from sessiontree.recording.stream import Granularity, MessageStream
     from sessiontree.redact.redaction import Redaction
@@ -530,6 +531,20 @@ class Session:
         return self.cursor.context(
             ref, verbatim=verbatim, resolve=resolve, strict=strict, count=count
         )
+
+    def unfinished(self) -> Unfinished | None:
+        """Return what a crash or an interruption left undone at the leaf.
+
+        Returns:
+            `"prompt"`: the last prompt has no answer. `"results"`: the model called tools; the next
+              request gives it the results, and says which calls were interrupted. `"partial"`: the
+              last answer broke off; `retract` takes it off the path. None: the last answer is
+              whole, or the session moved (`branch`, `rewind`, `undo`, …) and nothing was written
+              since. A `retract` does not count as a move.
+        """
+        from sessiontree.operations.unfinished import unfinished  # asked once, at the start
+
+        return unfinished(self.cursor)
 
     def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
         """Return the messages of a path as a list of turns.
@@ -1066,6 +1081,33 @@ class Session:
         """
         text, _ = moves.rewind(self.writer, ref)
         return text
+
+    def undo(self) -> Entry:
+        """Take back the last move, compaction, merge, edit or push. Returns the entry taken back.
+
+        The session moves to where it was before that entry, by a new `branch` entry; settings made
+        since are repeated there. Nothing is deleted: `switch` to the returned entry does the step
+        again. A second `undo` takes back the step before.
+
+        Raises:
+            NothingToDoError: the last entry is not such a step, or there is none.
+        """
+        from sessiontree.operations.undo import undo  # few programs take a step back
+
+        return undo(self.writer)
+
+    def retract(self) -> Entry:
+        """Take an answer that broke off off the path, to ask again. Returns its last entry.
+
+        The session moves to before the answer, which stays in the file, and `unfinished` then
+        returns what the answer replied to.
+
+        Raises:
+            NothingToDoError: the last message is not an answer that broke off.
+        """
+        from sessiontree.operations.unfinished import retract  # few answers break off
+
+        return retract(self.writer)
 
     def push(self, note: str | None = None) -> Entry:
         """Mark the leaf; `pop` returns to the marked entry."""

@@ -1,0 +1,138 @@
+"""An unfinished turn: what a crash or an interruption left undone, and the answer that broke off.
+
+Invariant: a move ends the search, for whoever moved wants nothing answered there. The move of a
+`retract` does not: what the answer replied to still waits, also if the program dies before it asks
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Final, Literal, NamedTuple
+
+from sessiontree.core.blocks import folded_message, is_handle_of_message, message_uuid
+from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, Entry
+from sessiontree.core.message import (
+    Message,
+    blocks_of,
+    calls_of,
+    is_item,
+    is_partial,
+    kind_of,
+    result_ids,
+    role_of,
+)
+from sessiontree.engine.cursor import Cursor
+from sessiontree.engine.writer import EntryWriter, fresh_uuid
+from sessiontree.errors import NothingToDoError
+from sessiontree.views.messages import ResolvedMessages, pieces_of
+
+Unfinished = Literal["prompt", "results", "partial"]
+
+RETRACTED: Final = "retracted"
+"""The key of a move's metadata with the uuid of the answer that it takes off the path."""
+
+_MOVES: Final = SUMMARIES | {"branch", "merge", HEADER}
+_PAUSED: Final = "pause_turn"
+
+
+class PathMessage(NamedTuple):
+    last: Entry  # its last entry
+    first: Entry  # its first entry
+    message: Message
+    begins_turn: bool
+
+
+def unfinished(cursor: Cursor) -> Unfinished | None:
+    """See `Session.unfinished`."""
+    with cursor.alone():
+        states = (_state_of(found) for found in _messages_up(cursor))
+        state = next((state for state in states if state is not None), None)
+        return state or None
+
+
+def retract(writer: EntryWriter) -> Entry:
+    """See `Session.retract`."""
+    cursor = writer.cursor
+    with cursor.alone():
+        newest = next(_messages_up(cursor, past_moves=True), None)
+        if newest is None or _state_of(newest) != "partial":
+            raise NothingToDoError(
+                "the last message is not an answer that broke off; to ask again after a whole "
+                "answer, 'branch' from the entry above it"
+            )
+        first = _first_of_answer(cursor, newest)
+        fields = {"fromUuid": cursor.leaf.uuid, "metadata": {RETRACTED: first.uuid}}
+        above = writer.reader.parent(first)
+    writer.write_run([("branch", fields, fresh_uuid())], above, "branch")
+    return newest.last
+
+
+def _state_of(found: PathMessage) -> Unfinished | Literal[""] | None:
+    """What is left to do after a message; empty: nothing; None if the message does not say it."""
+    message, role = found.message, role_of(found.message)
+    if result_ids(message) and not found.begins_turn:
+        return "results"
+    if found.begins_turn:
+        return "prompt"
+    if role != "assistant":
+        return None
+    if is_partial(message):
+        return "partial"
+    if calls_of(message) or _PAUSED in (message.get("stop_reason"), message.get("stopReason")):
+        return "results"
+    return None if is_item(message) else ""
+
+
+def _messages_up(cursor: Cursor, *, past_moves: bool = False) -> Iterator[PathMessage]:
+    """Yield the messages in force from the leaf up to the first move, each once."""
+    messages = ResolvedMessages(cursor.messages)
+    edits: dict[object, object] = {}  # by the uuid of the target; the lowest is in force
+    passed: set[str] = set()  # streamed messages
+    for entry in cursor.up():
+        if cursor.lane is not None and entry.lane != cursor.lane:
+            return  # nothing was written on the lane since it began
+        if entry.type == "context_edit":
+            edits.setdefault(entry.get("targetUuid"), entry.get("replacement"))
+        if entry.type in _MOVES and not past_moves and not _is_of_retract(entry):
+            return
+        if entry.type in PIECES:
+            if message_uuid(entry) in passed:
+                continue
+            passed.add(message_uuid(entry))
+            pieces = pieces_of(cursor, entry)
+            if not _is_dropped(pieces, edits):
+                yield PathMessage(entry, pieces[0], folded_message(pieces), begins_turn=False)
+        elif entry.type == "message" or is_handle_of_message(entry):
+            own = entry.message_as_stored if entry.type == "message" else messages.of(entry)
+            if isinstance(own, dict) and not _is_dropped([entry], edits):
+                yield PathMessage(entry, entry, own, messages.begins_turn(entry))
+
+
+def _is_of_retract(entry: Entry) -> bool:
+    metadata = entry.as_stored.get("metadata") if entry.type == "branch" else None
+    return isinstance(metadata, dict) and RETRACTED in metadata
+
+
+def _is_dropped(entries: list[Entry], edits: dict[object, object]) -> bool:
+    return any(edits.get(entry.uuid, "") is None for entry in entries)
+
+
+def _first_of_answer(cursor: Cursor, newest: PathMessage) -> Entry:
+    """The first entry of an answer; one of OpenAI Responses has several items."""
+    if not _is_of_responses(newest.message):
+        return newest.first
+    items = takewhile(
+        lambda found: _is_of_responses(found.message) and role_of(found.message) == "assistant",
+        _messages_up(cursor, past_moves=True),
+    )
+    return [found.first for found in items][-1]
+
+
+def _is_of_responses(message: Message) -> bool:
+    """True if a message may be an item of OpenAI Responses; Anthropic's have blocks of `text`."""
+    blocks = blocks_of(message)
+    return is_item(message) or (
+        kind_of(message) == "message" and all(kind_of(block) != "text" for block in blocks)
+    )
