@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from anthropic import AnthropicError, AsyncAnthropic
+from anthropic.types import ToolParam
 
 from sessiontree import AsyncSession, SessionTreeError
 
-OPTIONS: Any = {"model": "claude-opus-4-6", "max_tokens": 8192}
+MODEL = "claude-opus-4-6"
 SYSTEM = "You are a coding agent. Use the tools to answer."
 
 
-def tool(name: str, description: str, parameter: str) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {parameter: {"type": "string"}}}
+def tool(name: str, description: str, parameter: str) -> ToolParam:
+    schema: dict[str, object] = {"type": "object", "properties": {parameter: {"type": "string"}}}
     return {"name": name, "description": description, "input_schema": schema}
 
 
@@ -46,8 +47,10 @@ class Agent:
         """Ask the model, and run its tools until it calls no more. Returns its last text."""
         await self.session.append_message({"role": "user", "content": prompt})
         while True:
-            request = (await self.session.context()).to_anthropic().params | {"tools": self.tools}
-            stream = await self.client.messages.create(**OPTIONS, **request, stream=True)
+            request = (await self.session.context()).to_anthropic()
+            stream = await self.client.messages.create(
+                model=MODEL, max_tokens=8192, tools=self.tools, stream=True, **request.params
+            )
             async with self.session.stream_message(granularity="block") as reply:
                 async for event in stream:
                     await reply.feed(event)  # each finished block is on disk
@@ -77,9 +80,11 @@ class Agent:
     async def compact(self, instructions: str) -> str:
         """Let the model summarize the older part of the context."""
         plan = await self.session.compaction_plan(instructions=instructions or None)
-        ask: Any = [{"role": "user", "content": plan.text}]
-        reply = await self.client.messages.create(**OPTIONS, messages=ask)
-        await self.session.compact(reply.content[0].text, plan)
+        reply = await self.client.messages.create(
+            model=MODEL, max_tokens=8192, messages=[{"role": "user", "content": plan.text}]
+        )
+        text = "".join(block.text for block in reply.content if block.type == "text")
+        await self.session.compact(text, plan)
         return f"Compacted to about {(await self.session.context()).tokens} tokens."
 
     async def obey(self, line: str) -> str:

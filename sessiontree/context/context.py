@@ -7,7 +7,7 @@ wherever nothing had to change. `context.fold` makes them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from sessiontree.context.compaction import TokenCounter, estimate_tokens
 from sessiontree.context.pairing import ConcatSequence
@@ -18,7 +18,14 @@ from sessiontree.core.message import Message
 from sessiontree.errors import UsageError
 
 if TYPE_CHECKING:
-    from sessiontree.context.providers.values import Request
+    from sessiontree.context.providers.values import (
+        AnthropicRequest,
+        ChatRequest,
+        Request,
+        ResponsesRequest,
+    )
+
+R = TypeVar("R", bound="Request")
 
 
 class Context:
@@ -87,7 +94,7 @@ class Context:
         self._settings = found.get
         return self
 
-    def to_anthropic(self) -> Request:
+    def to_anthropic(self) -> AnthropicRequest:
         """Return the context as the arguments of a request to Anthropic's Messages API.
 
         Example: `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`.
@@ -96,7 +103,15 @@ class Context:
 
         return self._request(anthropic.request)
 
-    def to_openai(self, api: Literal["responses", "chat"] = "responses") -> Request:
+    @overload
+    def to_openai(self, api: Literal["responses"] = "responses") -> ResponsesRequest: ...
+    @overload
+    def to_openai(self, api: Literal["chat"]) -> ChatRequest: ...
+    @overload
+    def to_openai(self, api: Literal["responses", "chat"]) -> ResponsesRequest | ChatRequest: ...
+    def to_openai(
+        self, api: Literal["responses", "chat"] = "responses"
+    ) -> ResponsesRequest | ChatRequest:
         """Return the arguments of a request to OpenAI's Responses API or Chat Completions API.
 
         Raises:
@@ -107,9 +122,11 @@ class Context:
 
         if api not in ("responses", "chat"):
             raise UsageError(f"OpenAI has no API {api!r} here; give 'responses' or 'chat'")
-        return self._request(openai.request if api == "chat" else openai.responses_request)
+        if api == "chat":
+            return self._request(openai.request)
+        return self._request(openai.responses_request)
 
-    def _request(self, request: Callable[..., Request]) -> Request:
+    def _request(self, request: Callable[..., R]) -> R:
         uuids = self._uuids()
         model = self.model
         model_id = model.get("modelId") if model else None

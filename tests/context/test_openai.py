@@ -50,7 +50,7 @@ def spoken(words: str, id: str = "msg_1") -> dict[str, Any]:
 
 def test_an_unknown_api_is_refused() -> None:
     with pytest.raises(UsageError, match="'responses' or 'chat'"):
-        context().to_openai("assistants")  # type: ignore[arg-type]
+        context().to_openai("assistants")  # type: ignore[call-overload]
 
 
 def test_the_system_text_is_the_first_message_or_the_instructions() -> None:

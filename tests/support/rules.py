@@ -26,7 +26,7 @@ def check(holds: object, why: str) -> None:
         raise Refused(why)
 
 
-def fault(judge: Callable[[dict[str, Any]], None], params: dict[str, Any]) -> str | None:
+def fault(judge: Callable[[dict[str, Any]], None], params: Any) -> str | None:
     try:
         json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
         judge(params)

@@ -34,7 +34,7 @@ from sessiontree.context.providers.reading import (
     sent_name,
 )
 from sessiontree.context.providers.values import (
-    Request,
+    AnthropicRequest,
     RequestNotes,
     clean_system,
     clean_value,
@@ -61,7 +61,7 @@ def request(
     system: str | None,
     model: str | None,
     is_paired: bool,
-) -> Request:
+) -> AnthropicRequest:
     """`system` and `messages` of the Messages API, from the arguments of `turns_of`."""
     turns, notes = turns_of(
         messages, uuids, model=model, is_paired=is_paired, id_limit=ID_LIMIT, fit=_fit
@@ -70,9 +70,9 @@ def request(
     if turns and turns[0].side == "assistant":
         notes.add("a first message of the user was put before the assistant's")
         turns.insert(0, SideTurn("user", [TextPart(_OPENING)]))
-    lead = {"system": text} if (text := clean_system(system)) else {}
-    params = {**lead, "messages": [_message(turn, notes) for turn in turns]}
-    return Request(params, notes.warnings())
+    params: dict[str, Any] = {"system": text} if (text := clean_system(system)) else {}
+    params["messages"] = [_message(turn, notes) for turn in turns]
+    return AnthropicRequest(params, notes.warnings())
 
 
 def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:

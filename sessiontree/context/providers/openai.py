@@ -40,7 +40,14 @@ from sessiontree.context.providers.reading import (
     cannot_be_sent,
     sent_name,
 )
-from sessiontree.context.providers.values import Request, RequestNotes, clean_system, digest, is_fit
+from sessiontree.context.providers.values import (
+    ChatRequest,
+    RequestNotes,
+    ResponsesRequest,
+    clean_system,
+    digest,
+    is_fit,
+)
 from sessiontree.core.media import IMAGES, PDF
 from sessiontree.core.message import Message, kind_of
 
@@ -121,7 +128,7 @@ def request(
     system: str | None,
     model: str | None,
     is_paired: bool,
-) -> Request:
+) -> ChatRequest:
     """`messages` of the Chat Completions API, from the arguments of `turns_of`."""
     turns, notes = turns_of(
         messages, uuids, model=model, is_paired=is_paired, id_limit=ID_LIMIT, fit=_fit
@@ -134,7 +141,7 @@ def request(
             made.append(_assistant(turn.parts, notes))
         else:
             made.extend(_user(turn.parts, notes))
-    return Request({"messages": made}, notes.warnings())
+    return ChatRequest({"messages": made}, notes.warnings())
 
 
 def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
@@ -208,7 +215,7 @@ def responses_request(
     system: str | None,
     model: str | None,
     is_paired: bool,
-) -> Request:
+) -> ResponsesRequest:
     """`instructions` and `input` of the Responses API, from the arguments of `turns_of`."""
     turns, notes = turns_of(
         messages,
@@ -224,7 +231,7 @@ def responses_request(
         make = items.assistant if turn.side == "assistant" else items.user
         made.extend(make(turn.parts))
     lead = {"instructions": text} if (text := clean_system(system)) else {}
-    return Request({**lead, "input": made}, notes.warnings())
+    return ResponsesRequest({**lead, "input": made}, notes.warnings())
 
 
 def _fit_for_responses(turn: SideTurn, notes: RequestNotes) -> SideTurn:

@@ -14,7 +14,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, NotRequired, TypedDict
 
 from sessiontree.core.message import json_text
 
@@ -163,8 +163,52 @@ class RequestNotes:
 class Request:
     """A context as a provider's client takes it."""
 
-    # Keyword arguments for the client's call, without the model and its settings: `messages` and
-    # `system` for Anthropic, `input` and `instructions` for OpenAI Responses, `messages` for
-    # OpenAI Chat.
-    params: dict[str, Any]
+    # Keyword arguments for the client's call, without the model and its settings: a dict with
+    # `messages` and `system` for Anthropic, `input` and `instructions` for OpenAI Responses,
+    # `messages` for OpenAI Chat.
+    params: Any
     warnings: list[str]  # changes and omissions, in words
+
+
+class AnthropicParams(TypedDict):
+    """The arguments of a request to Anthropic's Messages API."""
+
+    messages: Any
+    system: NotRequired[Any]
+
+
+class ResponsesParams(TypedDict):
+    """The arguments of a request to OpenAI's Responses API."""
+
+    input: Any
+    instructions: NotRequired[Any]
+
+
+class ChatParams(TypedDict):
+    """The arguments of a request to OpenAI's Chat Completions API."""
+
+    messages: Any
+
+
+# The fields are named one by one, so a type checker knows the answer of a call with `**params`.
+
+
+class AnthropicRequest(Request):
+    """A context for Anthropic's client."""
+
+    __slots__ = ()
+    params: AnthropicParams
+
+
+class ResponsesRequest(Request):
+    """A context for the Responses API of OpenAI's client."""
+
+    __slots__ = ()
+    params: ResponsesParams
+
+
+class ChatRequest(Request):
+    """A context for the Chat Completions API of OpenAI's client."""
+
+    __slots__ = ()
+    params: ChatParams
