@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -73,21 +75,34 @@ def modules() -> dict[str, Path]:
 
 
 MODULES: Final = modules()
-TREES: Final = {name: ast.parse(path.read_bytes()) for name, path in MODULES.items()}
 
 
-def imports() -> Iterator[Import]:
+@cache
+def nodes(name: str) -> list[ast.AST]:
+    """A module and everything in it, outer nodes first."""
+    return list(ast.walk(ast.parse(MODULES[name].read_bytes())))
+
+
+@cache
+def imports() -> list[Import]:
+    """The imports of modules of the package by others, but those for types."""
+    return [found for found in _all_imports() if found.kind != "type"]
+
+
+def _all_imports() -> Iterator[Import]:
     """Every import of a module of the package by another, late ones and those for types too."""
-    for name, tree in TREES.items():
+    for name in MODULES:
         for_types = {
             id(node)
-            for test in ast.walk(tree)
-            if isinstance(test, ast.If) and ast.unparse(test.test) == "TYPE_CHECKING"
+            for test in nodes(name)
+            if isinstance(test, ast.If)
+            and isinstance(test.test, ast.Name)
+            and test.test.id == "TYPE_CHECKING"
             for statement in test.body
             for node in ast.walk(statement)
         }
-        top = {id(node) for node in tree.body}
-        for node in ast.walk(tree):
+        top = {id(node) for node in ast.iter_child_nodes(nodes(name)[0])}
+        for node in nodes(name):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
                 "sessiontree"
             ):
@@ -98,9 +113,6 @@ def imports() -> Iterator[Import]:
                 whole = f"{base}.{alias.name}".removeprefix(".")
                 imported = whole if whole in MODULES else base or "__init__"
                 yield Import(name, imported, kind, node.lineno)
-
-
-IMPORTS: Final = [found for found in imports() if found.kind != "type"]
 
 
 def room(module: str) -> str:
@@ -116,7 +128,7 @@ def test_every_module_is_in_a_room() -> None:
 def test_imports_point_down() -> None:
     up = [
         found
-        for found in IMPORTS
+        for found in imports()
         if found.importer != "__main__"
         and FLOORS.index(room(found.importer)) > FLOORS.index(room(found.imported))
     ]
@@ -126,7 +138,7 @@ def test_imports_point_down() -> None:
 def test_imports_make_no_circle() -> None:
     """Late imports count: a circle that is closed when a function runs is a circle."""
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
-    for found in IMPORTS:
+    for found in imports():
         if found.importer != found.imported:
             graph[found.importer].add(found.imported)
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
@@ -134,10 +146,10 @@ def test_imports_make_no_circle() -> None:
 
 def test_pure_rooms_do_no_input_or_output() -> None:
     found = []
-    for name, tree in TREES.items():
+    for name in MODULES:
         if room(name) not in PURE:
             continue
-        for node in ast.walk(tree):
+        for node in nodes(name):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -161,9 +173,9 @@ def test_the_engine_knows_no_path_and_no_lock_file() -> None:
     names = {"FileLog", "WriterLock", "create_file", "replace_file", "swap_file", "DISK"}
     found = [
         f"{name}:{node.lineno}: {node.id}"
-        for name, tree in TREES.items()
+        for name in MODULES
         if room(name) == "engine" and name not in FILES_BESIDE
-        for node in ast.walk(tree)
+        for node in nodes(name)
         if isinstance(node, ast.Name) and node.id in names
     ]
     assert not found
@@ -173,10 +185,10 @@ FILES_BESIDE: Final = {"engine.translated"}
 """Another agent's session is several files; this module opens those beside the first."""
 
 
-def private_names(tree: ast.AST) -> set[str]:
+def private_names(module: str) -> set[str]:
     """The private names that a module defines: of itself, its classes and their objects."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -195,10 +207,9 @@ def private_names(tree: ast.AST) -> set[str]:
 
 @for_each("name", [n for n in MODULES if n != "session" and room(n) != "engine"])
 def test_no_private_name_of_another_module_is_touched(name: str) -> None:
-    tree = TREES[name]
-    own = private_names(tree)
+    own = private_names(name)
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(name):
         if isinstance(node, ast.Attribute):
             is_private = node.attr.startswith("_") and not node.attr.endswith("__")
             of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os")
@@ -217,13 +228,12 @@ def test_a_session_is_one_class() -> None:
     assert Session.__mro__ == (Session, object)
 
 
-"""The imports inside functions, with their reasons: all are for the time that a start takes."""
-
-
 def test_no_two_classes_have_one_name() -> None:
-    found: dict[str, list[str]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
-    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+    classes = [
+        (node.name, name)
+        for name in MODULES
+        for node in nodes(name)
+        if isinstance(node, ast.ClassDef)
+    ]
+    twice = {name for name, count in Counter(name for name, _ in classes).items() if count > 1}
+    assert [each for each in classes if each[0] in twice] == []
