@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -41,6 +42,10 @@ os.environ["XDG_CACHE_HOME"] = os.path.join(_NO_HOME, "cache")
 for _variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME"):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)
+
+# Hundreds of commands that tests start would each compile the package, and each worker the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Elsewhere random tests look for what is not known yet; a submission is judged by examples that
 # are the same each time, so that it fails for what it changes.

@@ -16,6 +16,7 @@ from rich.cells import cell_len
 
 from tests.cli.outlines import WORKED
 from tests.support.conversation import line
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 from tests.support.terminal import done, driving, printed_json, refused, run
 
@@ -29,12 +30,13 @@ WIDTHS = ["40", "80", "200"]
 
 @pytest.mark.slow
 @for_each("width", WIDTHS)
+@in_soak("every", 6, 1)
 def test_no_line_is_wider_than_the_screen_and_none_drives_it(
-    width: str, monkeypatch: pytest.MonkeyPatch
+    width: str, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    for file in (*FILES[WIDTHS.index(width) :: len(WIDTHS)], WORKED):
+    for file in (*FILES[WIDTHS.index(width) :: len(WIDTHS) * every], WORKED):
         for words in (("tree",), ("tree", "--depth", "9"), ("labels",), ("diff", "@~1")):
             drawn = _STYLE.sub("", run(words[0], file, *words[1:]).stdout)
             assert driving(drawn) == set()

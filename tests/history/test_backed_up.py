@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.history.project import Project, play
+from tests.support.soak import in_soak
 from tests.support.terminal import printed_json
 
 SEED = 5
@@ -67,10 +68,13 @@ def test_a_backup_tells_who_wrote_a_line_when_the_agents_sessions_are_gone(
     assert {name: rows for name, rows in after.items() if rows != before[name]} == {}
 
 
-def test_a_session_that_goes_on_in_another_agent_is_told_once(project: Project) -> None:
+@in_soak("targets", 1, 3)
+def test_a_session_that_goes_on_in_another_agent_is_told_once(
+    project: Project, targets: int
+) -> None:
     before = told(project)
-    for id, agent in project.sessions.items():
+    for number, (id, agent) in enumerate(project.sessions.items()):
         others = {"claude-code", "codex", "gemini", "pi"} - {agent.name}
-        for other in sorted(others):
+        for other in (sorted(others) * 2)[number % 3 :][:targets]:
             printed_json("resume", id, "--in", other)
     assert told(project) == before

@@ -95,7 +95,7 @@ LABELLED_TWIN = (
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @example(VERSION_1, (8, 8), LIMITS)
 @example(LABELLED_TWIN, (8, 8), LIMITS)
 @example(LABELLED_TWIN, (8, 8), {**LIMITS, "few": 0})

@@ -76,14 +76,14 @@ class View:
         """Press keys, one after another."""
         for key in keys:
             self.page.keyboard.press(key)
-            self.page.wait_for_timeout(60)
+            self.page.wait_for_timeout(30)
 
     def wait_for(self, condition: str) -> None:
         """Wait until a condition holds; the policy of the page allows no other way."""
-        for _ in range(200):
+        for _ in range(1000):
             if self.page.evaluate(condition):
                 return
-            self.page.wait_for_timeout(100)
+            self.page.wait_for_timeout(20)
         raise AssertionError(condition)
 
     def text(self, selector: str) -> str:
@@ -92,8 +92,8 @@ class View:
 
     def sees(self, text: str) -> bool:
         """Whether a text gets on the screen, in the list."""
-        for _ in range(100):
+        for _ in range(500):
             if self.page.evaluate(_SEES, text):
                 return True
-            self.page.wait_for_timeout(100)
+            self.page.wait_for_timeout(20)
         return False

@@ -14,8 +14,7 @@ import pytest
 from sessiontree import Redaction, Session
 from sessiontree.core import limits
 from sessiontree.errors import TooMuchError
-from sessiontree.page import document
-from sessiontree.page.making import MAX_ANNOTATIONS
+from sessiontree.page import document, making
 from sessiontree.page.markup import MAX_COLOURED
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
@@ -62,9 +61,10 @@ def test_a_result_is_in_the_row_of_its_call_wherever_it_comes(file: Path) -> Non
 
 @pytest.mark.parametrize("before", ["a message", "a piece of a message"])
 def test_of_very_many_annotations_in_a_row_one_row_tells_how_many_more_there_are(
-    before: str, file: Path
+    before: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many = MAX_ANNOTATIONS + 200
+    monkeypatch.setattr(making, "MAX_ANNOTATIONS", 50)
+    many = 250
     with Session.create(file) as session:
         session.append_message(user("go"))
         for kind in ("label", "usage"):
@@ -82,8 +82,8 @@ def test_of_very_many_annotations_in_a_row_one_row_tells_how_many_more_there_are
                     last = session.append(kind, **(label if kind == "label" else given))
     page = page_of(file)
     annotations = page.said("z")
-    assert len(annotations) == 2 * (MAX_ANNOTATIONS + 1)
-    ends = annotations[MAX_ANNOTATIONS], annotations[-1]
+    assert len(annotations) == 2 * (50 + 1)
+    ends = annotations[50], annotations[-1]
     assert ends == ("200 more annotations without rows of their own",) * 2
     assert len(page.index["uuids"]) == 3 + 2 * many
     assert page.index["gists"][page.row_of(last.uuid)] == "200 more annotations"

@@ -101,7 +101,7 @@ def test_no_row_runs_or_fetches_even_without_the_policy(page: Page) -> None:
 
 @needs_chromium
 def test_a_hostile_page_is_read_to_its_end_and_nothing_runs(tmp_path: Path) -> None:
-    file = hostile_session(tmp_path / "some.jsonl", PAYLOADS[::25])
+    file = hostile_session(tmp_path / "some.jsonl", PAYLOADS[::50])
     made = tmp_path / "page.html"
     made.write_text(page_of(file).text, "utf-8")
     with chromium() as browser:
@@ -109,7 +109,7 @@ def test_a_hostile_page_is_read_to_its_end_and_nothing_runs(tmp_path: Path) -> N
         page = view.page
         for preset in ("Default", "All", "Labelled", "Prompts"):
             page.get_by_role("button", name=preset, exact=True).click()
-        for _ in range(40):
+        for _ in range(20):
             view.press("o")
             page.mouse.move(800, 400)
             page.mouse.wheel(0, 1500)

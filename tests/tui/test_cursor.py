@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 from tests.support.transcripts import Line, assistant, result, user, written
 from tests.tui.driving import Driven, drive
@@ -84,10 +85,15 @@ def test_the_cursor_is_on_the_screen_when_a_large_transcript_is_read(
 
 
 @pytest.mark.slow
-@for_each("seed", range(3))
 @for_each("view", _KEYS)
-def test_the_cursor_is_on_the_screen_after_any_keys(tmp_path: Path, view: str, seed: int) -> None:
-    chance = random.Random(seed)
+@in_soak("seeds", 1, 6)
+def test_the_cursor_is_on_the_screen_after_any_keys(tmp_path: Path, view: str, seeds: int) -> None:
+    for seed in range(seeds):
+        check_any_keys(tmp_path / str(seed), view, random.Random(seed))
+
+
+def check_any_keys(tmp_path: Path, view: str, chance: random.Random) -> None:
+    tmp_path.mkdir()
     file = branched(tmp_path / "s.jsonl")
     if view == "outline":
         file = large(tmp_path / "t.jsonl", chance.choice((3, 40)))
