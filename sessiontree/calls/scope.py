@@ -20,7 +20,7 @@ from sessiontree.errors import RefError, SessionNotFoundError, UsageError
 from sessiontree.library.homes import agent_folders
 from sessiontree.library.listing import SessionInfo, by_time
 from sessiontree.library.lookup import LATEST, find_session
-from sessiontree.library.places import Selection, sessions_in, without_imports
+from sessiontree.library.places import Selection, sessions_in, without_copies
 from sessiontree.ops.guidance import Refusal, ambiguous, nearest
 from sessiontree.storage.names import Report
 from sessiontree.storage.place import (
@@ -204,7 +204,7 @@ class Scope:
         An import that has nothing later than its original is not listed beside it.
         """
         found = sessions_in(self.places, selection, tell, self.reaches)
-        return iter(without_imports(list(found)))
+        return iter(without_copies(list(found)))
 
     def missing(self, selection: Selection) -> str | None:
         """Why no session is selected: its agents or its project have none; and those that have.

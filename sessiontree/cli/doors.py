@@ -63,7 +63,7 @@ def browse(places: tuple[str, ...]) -> None:
 
 def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
     """Draw the list, and then import what is slow to import."""
-    from sessiontree.library.places import Selection, in_order, sessions_in, without_imports
+    from sessiontree.library.places import Selection, in_order, sessions_in, without_copies
 
     looked_in = places_at(places)
     file = only_session(looked_in)
@@ -71,7 +71,7 @@ def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
     def find() -> list[SessionInfo]:
         problems.clear()
         found = list(sessions_in(looked_in, Selection(), problems.append))
-        return in_order(without_imports(found), "modified")
+        return in_order(without_copies(found), "modified")
 
     sessions = None
     if file is None:

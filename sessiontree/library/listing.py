@@ -32,6 +32,7 @@ from msgspec.structs import replace
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import decode_object, seconds_of
+from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.header import directory_of, id_of_name
 from sessiontree.core.message import (
     begins_turn,
@@ -78,6 +79,8 @@ FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """The characters of the first message that a list shows."""
 
+_ORIGIN: Final = b'"%b":{"entry":' % ORIGIN.encode()
+
 T = TypeVar("T")
 
 
@@ -107,7 +110,8 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         model: the model that was used last, or None.
         usage: the tokens of all answers, as `stats --json` prints them, or None.
         cost: the reported cost in US dollars, or None.
-        copy_of: the id of the session that this one is a copy of, or None.
+        copy_of: the id of the session that this one is a copy of, or None; its own id if it was
+            converted for an agent.
     """
 
     file: str
@@ -129,6 +133,11 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     usage: dict[str, Any] | None = None
     cost: float | None = None
     copy_of: str | None = None
+
+    @property
+    def is_converted(self) -> bool:
+        """True if the file was made for an agent from a session of another one."""
+        return self.agent is not None and self.copy_of is not None
 
     @property
     def title(self) -> str | None:
@@ -431,6 +440,7 @@ class _Opened:
             writer=None,
             agent=agent.program,
             made_by=agent.name,
+            copy_of=found.id if _is_converted(head) else None,
         )
 
     def _modified(self) -> str:
@@ -485,6 +495,11 @@ def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
         if end <= 0:
             break
     return last or _Last("")
+
+
+def _is_converted(head: bytes) -> bool:
+    """True if a line at the start of a file names the entry that it was converted from."""
+    return any(isinstance(body.get(ORIGIN), dict) for body in _objects_with(head, _ORIGIN))
 
 
 def _name_in_tail(tail: bytes) -> str | None:

@@ -35,7 +35,7 @@ from sessiontree.library.listing import (
     facts_of,
     moment,
 )
-from sessiontree.library.places import Selection, files_in, sessions_in
+from sessiontree.library.places import Selection, files_in, sessions_in, without_copies
 from sessiontree.storage.names import Report
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import lines_with
@@ -213,7 +213,8 @@ def _with_agents(
     reaches: Reaches,
 ) -> SessionInfo:
     """The one session with a name or an id among those of the agents and of the store."""
-    theirs = sessions_in(agents, Selection(), problems.append, reaches)
+    every = [*own, *sessions_in(agents, Selection(), problems.append, reaches)]
+    theirs = [one for one in without_copies(every) if one not in own]
     among = [*own, *sorted(theirs, key=by_time, reverse=True)]
     if len(name) < SHORTEST_PREFIX:  # the message says so where an id starts with it
         among += store.list(report=lambda problem: None)

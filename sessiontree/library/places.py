@@ -184,17 +184,27 @@ def originals_first(found: Iterable[SessionInfo]) -> list[SessionInfo]:
     return sorted(found, key=lambda one: (one.imported_from is not None, *by_time(one), one.file))
 
 
-def without_imports(found: Sequence[SessionInfo]) -> list[SessionInfo]:
-    """Sessions without the imports that have nothing later than their originals among them."""
-    originals = {
-        (one.made_by, one.id): moment(one.modified) for one in found if one.agent is not None
-    }
-    return [
-        one
-        for one in found
-        if one.imported_from is None
-        or moment(one.modified) > originals.get((one.made_by, one.id), -1.0)
-    ]
+def without_copies(found: Sequence[SessionInfo]) -> list[SessionInfo]:
+    """Sessions without the copies that have nothing later than their originals among them.
+
+    A copy is an import of an agent's session, or a session that was converted for an agent.
+    """
+    agents: dict[tuple[str | None, str], float] = {}
+    originals: dict[str, float] = {}
+    for one in found:
+        if not one.is_converted:
+            changed = moment(one.modified)
+            originals[one.id] = max(changed, originals.get(one.id, -1.0))
+            if one.agent is not None:
+                agents[one.made_by, one.id] = changed
+
+    def original_of(one: SessionInfo) -> float | None:
+        if one.is_converted:
+            return originals.get(one.id)
+        return None if one.imported_from is None else agents.get((one.made_by, one.id))
+
+    pairs = ((one, original_of(one)) for one in found)
+    return [one for one, before in pairs if before is None or moment(one.modified) > before]
 
 
 def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:

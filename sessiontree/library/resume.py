@@ -23,7 +23,7 @@ from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageEr
 from sessiontree.library import lookup
 from sessiontree.library.homes import folders_of
 from sessiontree.library.listing import SessionInfo, facts_of, moment
-from sessiontree.library.places import Selection, sessions_in, without_imports
+from sessiontree.library.places import Selection, sessions_in, without_copies
 from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
@@ -74,8 +74,8 @@ def session_to_resume(
 ) -> SessionInfo:
     """The session to go on with: the one that a ref names, or the newest of a directory.
 
-    Of several files of one session it is the newest; an import only if it has something later than
-    its original.
+    Of several files of one session it is the newest; an import, or a copy converted
+    for another agent, only if it has something later than its original.
 
     Raises:
         RefError: the ref names no session, or more than one.
@@ -84,7 +84,7 @@ def session_to_resume(
     if ref is not None and (is_address(ref) or os.path.lexists(ref)):
         return facts_of(ref)
     every = list(sessions_in(places, Selection(), report))
-    found = sorted(without_imports(every), key=_age, reverse=True)
+    found = sorted(without_copies(every), key=_age, reverse=True)
     if ref is not None and ref != lookup.LATEST:
         where = "of the store or of an agent"
         return lookup.find(ref, lookup.first_of_each_id(found), where, "sessiontree ls")

@@ -41,7 +41,7 @@ from sessiontree.library.places import (
     is_folder,
     originals_first,
     sessions_in,
-    without_imports,
+    without_copies,
 )
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import SessionsOfHits, check_roles, search, unknown_role
@@ -128,14 +128,14 @@ def _selection(given: Selected) -> Selection:
 
 
 def _sessions(call: Call, places: Sequence[str], selection: Selection) -> list[SessionInfo]:
-    """The selected sessions; without the imports that have nothing later than their originals."""
+    """The selected sessions; without the copies that have nothing later than their originals."""
     found: list[SessionInfo] = []
     for one in sessions_in(places, selection, call.leave_out, call.reaches):
         found.append(one)
         if not len(found) % 100:
             call.progress(f"Reading sessions: {len(found):,}")
     call.check()
-    return without_imports(found)
+    return without_copies(found)
 
 
 class SessionList(Selected):
@@ -231,7 +231,8 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
     For each id, 'ls' shows the shortest start that belongs to one session only, of at least 8
     characters. Every command that takes an id takes this start.
 
-    An import is listed only if its original is not, or if it has something later.
+    An import, or a session that was converted for another agent, is listed only if its original is
+    not, or if it has something later.
 
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the

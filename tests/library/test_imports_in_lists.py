@@ -1,4 +1,4 @@
-"""An import beside its original is one session in lists, until it has something of its own."""
+"""A copy beside its original is one session in lists, until it has something of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from tests.support.terminal import done
+from tests.support.terminal import done, run
 from tests.support.transcripts import folder_of_a_user
 
 
@@ -29,6 +29,11 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def listed() -> list[str]:
     return [one["file"] for one in json.loads(done("ls", "--json"))]
+
+
+def said(*command: str) -> str:
+    """What a command says beside its result."""
+    return run(*command).stderr
 
 
 def hits(words: str) -> list[str]:
@@ -62,3 +67,35 @@ def test_one_uuid_on_two_lines_of_a_file_is_two_hits(transcript: Path, tmp_path:
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines, lines[-1]]))
     assert len(json.loads(done("search", "never waits", file, "--json"))) == 2
+
+
+@pytest.mark.parametrize("target", ["codex", "gemini", "pi"])
+def test_a_session_converted_for_an_agent_is_neither_listed_nor_counted_nor_converted_again(
+    target: str, transcript: Path, tmp_path: Path
+) -> None:
+    id, sums = transcript.stem, [done("stats"), done("stats", "--by", "model", "--json")]
+    (tmp_path / "there").mkdir()
+    made = Path(json.loads(done(*_resume(id, target, tmp_path), "--json"))["file"])
+    assert made.is_file()
+    assert listed() == [str(transcript)]
+    assert [done("stats"), done("stats", "--by", "model", "--json")] == sums
+    other = "pi" if target == "codex" else "codex"
+    assert f"Converted {transcript} " in said(*_resume(id, other, tmp_path))
+
+    _go_on(made)
+    assert sorted(listed()) == sorted([str(transcript), str(made)])
+    shutil.rmtree(transcript.parent)
+    assert str(made) in listed()
+
+
+def _resume(id: str, agent: str, home: Path) -> list[str]:
+    return ["resume", id, "--in", agent, "--cwd", str(home / "there")]
+
+
+def _go_on(made: Path) -> None:
+    """Say something more in a converted session, as its agent writes it."""
+    lines = made.read_text().splitlines()
+    asked = next(line for line in lines if "Back off" in line and '"user' in line)
+    later = {**json.loads(asked), "timestamp": "2099-01-01T00:00:00.000Z", "id": "later"}
+    del later["sessiontree"]
+    made.write_text("\n".join([*lines, json.dumps(later), ""]))
