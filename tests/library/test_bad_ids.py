@@ -22,6 +22,9 @@ from tests.support.sessions import by_hand
 from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, run
 
+EACH_ONCE = [(id, AGENTS[n % len(AGENTS)]) for n, id in enumerate(BAD_IDS.values())]
+"""Each id in the session of one agent; each agent has some."""
+
 
 def made_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with one good session in its store; its folder `work` is the current one."""
@@ -38,8 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@for_each("id", BAD_IDS.values(), ids=BAD_IDS)
-@for_each("agent", AGENTS)
+@for_each("id, agent", EACH_ONCE)
 def test_an_id_that_cannot_be_a_name_keeps_no_list_from_the_other_sessions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, id: str
 ) -> None:
@@ -63,8 +65,7 @@ def test_an_id_that_cannot_be_a_name_keeps_no_list_from_the_other_sessions(
 
 
 @pytest.mark.slow
-@for_each("id", BAD_IDS.values(), ids=BAD_IDS)
-@for_each("agent", AGENTS)
+@for_each("id, agent", EACH_ONCE)
 def test_a_session_whose_id_cannot_be_a_name_is_converted_resumed_and_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, id: str
 ) -> None:

@@ -33,6 +33,7 @@ from tests.mcp.clients import (
     talk,
     text_of,
 )
+from tests.support import terminal
 
 
 def test_a_client_starts_the_command_and_calls_a_tool(tmp_path: Path) -> None:
@@ -289,8 +290,7 @@ def test_wrong_options_get_one_clear_error(tmp_path: Path) -> None:
             (["--root", str(tmp_path / "none")], 1, "there is no folder"),
         ]
         for arguments, code, said in rows:
-            found, errors = refused(*arguments)
-            assert found == code, arguments
+            errors = terminal.refused("mcp", *arguments, status=code)
             assert said in errors
             assert "Traceback" not in errors
 
