@@ -105,11 +105,13 @@ def _kill(url: str, kills: int) -> tuple[list[str], int]:
     acknowledged: list[str] = []
     failed = 0
     for number in range(kills):
-        time.sleep(0.7 + rng.random() / 2)
         process = running.pop(0)
+        assert process.stdout is not None
+        acknowledged.append(process.stdout.readline().strip())  # however slow the machine is
+        time.sleep(rng.random() / 2)
         process.send_signal(signal.SIGKILL)
         out, err = process.communicate()
-        acknowledged += [line for line in out.splitlines(keepends=False) if len(line) == 36]
+        acknowledged += out.splitlines()
         if process.returncode != -signal.SIGKILL:
             failed += 1
             assert "SessionBusyError" in err, err
@@ -137,7 +139,7 @@ def test_writers_that_are_killed_lose_nothing(
         record_property("acknowledged", len(acknowledged))
         record_property("entries", entries)
         record_property("writers that were refused", failed)
-        assert small or len(acknowledged) > 1000
+        assert len(acknowledged) >= kills - failed
 
 
 def _crowd(url: str, writers: int, each: int) -> int:
