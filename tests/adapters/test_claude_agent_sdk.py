@@ -37,6 +37,7 @@ from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
 from sessiontree.engine.writer import EntryWriter
 from tests.adapters import claude_writer
 from tests.adapters.claude_twin import Twin
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 PROJECT: Final = sdk.project_key_for_directory("/project")
@@ -250,7 +251,7 @@ class Transcripts(RuleBasedStateMachine):
 
 TestTranscripts = Transcripts.TestCase
 TestTranscripts.settings = settings(
-    max_examples=25, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=8, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -314,8 +315,9 @@ def test_a_write_that_failed_when_all_was_written_is_not_repeated(
 
 
 @for_each("key", [KEY, AGENT])
+@in_soak("every", 31, 3)
 def test_after_a_cut_anywhere_the_same_batch_completes_the_transcript(
-    key: Any, tmp_path: Path
+    key: Any, tmp_path: Path, every: int
 ) -> None:
     costs = {"type": "cost-state", "modelUsage": {"m": {"costUSD": 1.5}}}
     batch = [*BATCH, costs, {"type": "custom-title", "customTitle": "T"}, side()]
@@ -327,7 +329,7 @@ def test_after_a_cut_anywhere_the_same_batch_completes_the_transcript(
     whole = file.read_bytes()
     expected = load(store, key)
     summary = anyio.run(store.list_session_summaries, PROJECT)
-    for size in range(before, len(whole), 5):
+    for size in range(before, len(whole), every):
         file.write_bytes(whole[:size])
         left = load(store, key)
         assert left == expected[: len(left)], size
@@ -368,15 +370,19 @@ def test_times_only_grow_whatever_the_clock_says(
 
 
 @pytest.mark.slow
-def test_eight_processes_on_one_session_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+@in_soak("writers", 3, 8)
+def test_processes_on_one_session_lose_nothing_and_repeat_nothing(
+    tmp_path: Path, writers: int
+) -> None:
     words = [sys.executable, "-m", "tests.adapters.claude_writer", str(tmp_path)]
     running = [
-        subprocess.Popen([*words, str(name), "5"], stdout=subprocess.DEVNULL) for name in range(8)
+        subprocess.Popen([*words, str(name), "5"], stdout=subprocess.DEVNULL)
+        for name in range(writers)
     ]
-    assert [process.wait() for process in running] == [0] * 8
+    assert [process.wait() for process in running] == [0] * writers
     stored = load(SessionTreeStore(tmp_path), claude_writer.KEY)
-    assert len(stored) == 8 * 5 * 3
-    for name in range(8):
+    assert len(stored) == writers * 5 * 3
+    for name in range(writers):
         own = [line for line in stored if _name_of(line) == str(name)]
         assert own == [line for n in range(5) for line in claude_writer.batch(str(name), n)]
 

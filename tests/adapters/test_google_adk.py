@@ -32,6 +32,7 @@ from google.genai import types
 
 from sessiontree import EntryError, Session
 from sessiontree.adapters.google_adk import SessionTreeSessionService
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -207,7 +208,7 @@ def _told(answer: Any) -> str:
 
 
 Services.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=12,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -349,7 +350,8 @@ def test_after_a_cut_anywhere_the_first_events_are_there(
 
 
 @pytest.mark.slow
-def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
+@in_soak("writers", 3, 8)
+def test_processes_on_one_session_lose_nothing(tmp_path: Path, writers: int) -> None:
     service = SessionTreeSessionService(tmp_path)
 
     async def make() -> None:
@@ -357,7 +359,7 @@ def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
 
     anyio.run(make)
     words = [sys.executable, "-m", "tests.adapters.google_writer", str(tmp_path)]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(8)]
-    assert [process.wait() for process in running] == [0] * 8
+    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
+    assert [process.wait() for process in running] == [0] * writers
     found = anyio.run(loaded, service)
-    assert sorted(texts(found)) == sorted(f"{n} {k}" for n in range(8) for k in range(5))
+    assert sorted(texts(found)) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))

@@ -40,6 +40,7 @@ from langgraph.types import Command, interrupt
 from sessiontree import CorruptionError, Session, SessionTreeError, UsageError
 from sessiontree.adapters.langgraph import SessionTreeSaver
 from tests.adapters.langgraph_thread import Thread
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 
@@ -244,7 +245,7 @@ def _told(found: CheckpointTuple | None) -> str:
 
 
 Savers.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=12,
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -523,14 +524,17 @@ def test_after_a_cut_anywhere_the_first_checkpoints_are_there(saver: SessionTree
 
 
 @pytest.mark.slow
-def test_eight_processes_on_one_thread_lose_nothing(tmp_path: Path) -> None:
+@in_soak("writers", 3, 8)
+def test_processes_on_one_thread_lose_nothing(tmp_path: Path, writers: int) -> None:
     words = [sys.executable, "-m", "tests.adapters.langgraph_writer", str(tmp_path), "one"]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(8)]
-    assert [process.wait() for process in running] == [0] * 8
+    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
+    assert [process.wait() for process in running] == [0] * writers
     found = list(SessionTreeSaver(tmp_path).list(thread_only()))
     steps = [contents(one.checkpoint["channel_values"]["messages"]) for one in found]
     assert sorted(steps) == sorted(
-        [f"{name} {step}" for step in range(last + 1)] for name in range(8) for last in range(5)
+        [f"{name} {step}" for step in range(last + 1)]
+        for name in range(writers)
+        for last in range(5)
     )
     assert all(
         [write[2] for write in one.pending_writes or []] == [messages[-1]]

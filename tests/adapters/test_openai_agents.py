@@ -26,6 +26,7 @@ from agents.memory import Session as SdkSession
 from sessiontree import EntryError, Session, Store, UsageError
 from sessiontree.adapters.openai_agents import SessionTreeSession
 from tests.adapters.openai_model import Scripted, calls, says
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 set_tracing_disabled(True)
@@ -159,7 +160,7 @@ def plain(answer: Any) -> Any:
 
 TestWords = Words.TestCase
 TestWords.settings = settings(
-    max_examples=20,
+    max_examples=8,
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -379,9 +380,10 @@ def test_what_is_not_there_is_named(session: SessionTreeSession) -> None:
 
 
 @pytest.mark.slow
-def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
+@in_soak("writers", 3, 8)
+def test_processes_on_one_session_lose_nothing(tmp_path: Path, writers: int) -> None:
     words = [sys.executable, "-m", "tests.adapters.openai_writer", str(tmp_path), "one"]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(8)]
-    assert [process.wait() for process in running] == [0] * 8
+    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
+    assert [process.wait() for process in running] == [0] * writers
     items = anyio.run(SessionTreeSession("one", tmp_path).get_items)
-    assert sorted(contents(items)) == sorted(f"{n} {k}" for n in range(8) for k in range(5))
+    assert sorted(contents(items)) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))

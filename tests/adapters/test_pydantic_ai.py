@@ -46,6 +46,7 @@ from sessiontree import EntryError, Session, Store
 from sessiontree.adapters.base import PYDANTIC_AI
 from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore, restored, translated
 from tests.adapters.twin import Twin
+from tests.support.soak import in_soak
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 VALUES: Final = st.recursive(
@@ -211,7 +212,7 @@ class Conversations(RuleBasedStateMachine):
 
 TestConversations = Conversations.TestCase
 TestConversations.settings = settings(
-    max_examples=20, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=8, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -352,13 +353,16 @@ def test_a_cancelled_save_is_done_or_not_begun(store: SessionTreeConversationSto
 
 
 @pytest.mark.slow
-def test_eight_processes_on_one_conversation_lose_nothing(tmp_path: Path) -> None:
+@in_soak("writers", 3, 8)
+def test_processes_on_one_conversation_lose_nothing(tmp_path: Path, writers: int) -> None:
     words = [sys.executable, "-m", "tests.adapters.pydantic_writer", str(tmp_path), "one"]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(8)]
-    assert [process.wait() for process in running] == [0] * 8
+    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
+    assert [process.wait() for process in running] == [0] * writers
     loaded = anyio.run(SessionTreeConversationStore(tmp_path).load, "one")
     assert loaded is not None
-    assert sorted(texts(loaded.messages)) == sorted(f"{n} {k}" for n in range(8) for k in range(5))
+    assert sorted(texts(loaded.messages)) == sorted(
+        f"{n} {k}" for n in range(writers) for k in range(5)
+    )
 
 
 def test_an_sdk_that_is_missing_is_named_with_what_installs_it(

@@ -61,7 +61,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
 
 
 @pytest.mark.slow
-@in_soak("every", 5, 1)
+@in_soak("every", 12, 1)
 def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, every: int) -> None:
     faults: list[str] = []
     for number, name in list(enumerate(STRUCTURES))[::every]:
@@ -72,7 +72,7 @@ def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, every:
 
 
 @pytest.mark.slow
-@in_soak("every", 3, 1)
+@in_soak("every", 8, 1)
 def test_a_cost_that_grew_with_the_square_stays_low(runner: Runner, every: int) -> None:
     faults: list[str] = []
     for name, command, size in SQUARE[::every]:

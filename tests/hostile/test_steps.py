@@ -69,7 +69,7 @@ def steps_of(work: Callable[[], object]) -> int:
 )
 def test_a_conversion_takes_steps_that_follow_the_size(name: str, to: Any, tmp_path: Path) -> None:
     steps = []
-    for size in (60_000, 240_000):
+    for size in (30_000, 120_000):
         with opened(name, tmp_path, size) as session:
             steps.append(steps_of(lambda: session.convert(to, tmp_path / f"{size}.converted")))  # noqa: B023
     assert steps[1] < _GROWTH * steps[0]

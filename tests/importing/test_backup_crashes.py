@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.importing.conftest import damage_in, messages
 from tests.importing.test_crashes import Dying, at_each_change
 from tests.support.faultydisk import Fault, FaultyDisk, faults
 from tests.support.homes import settle
+from tests.support.soak import in_soak
 from tests.support.transcripts import Line, assistant, user, written
 
 LARGE = "word " * 10_000
@@ -116,8 +118,9 @@ def test_a_backup_killed_at_any_change_loses_nothing(
 
 
 @pytest.mark.slow
+@in_soak("every", 7, 1)
 def test_any_call_of_the_disk_that_fails_loses_nothing(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None], every: int
 ) -> None:
     again = each_top(tmp_path)
     disk = FaultyDisk()
@@ -128,13 +131,13 @@ def test_any_call_of_the_disk_that_fails_loses_nothing(
     for kind in ("open", "close", "read", "size", "stat", "list", "unlock"):
         changing[kind] = 0
     tried = 0
-    for fault in faults(changing, [5, 28]):
+    for fault in islice(faults(changing, [5, 28]), None, None, every):
         top, before = again()
         _failing(top, fault)
         assert_nothing_lost(top, before)
         tried += 1
     record_property("faults", tried)
-    assert tried > 100
+    assert tried > 100 // every
 
 
 def _failing(top: Path, fault: Fault) -> None:

@@ -12,22 +12,24 @@ import pytest
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
 from tests.agents.test_bad_input import claude_code
+from tests.support.soak import in_soak
 from tests.support.transcripts import user
 
 
 @pytest.mark.slow
-def test_a_line_of_100_mb_is_read_and_imported(tmp_path: Path, out: Path) -> None:
+@in_soak("size", 10_000_000, 100_000_000)
+def test_a_large_line_is_read_and_imported(tmp_path: Path, out: Path, size: int) -> None:
     file = claude_code(tmp_path / "source" / "s.jsonl")
     before, after = json.dumps(user("big", "last", "XX")).split("XX")
     with file.open("a") as source:
-        source.write(f"{before}{'x' * 100_000_000}{after}\n")
+        source.write(f"{before}{'x' * size}{after}\n")
     done = import_session(file, out)
     assert done.blobs == 1
     assert Path(done.file).stat().st_size < 100_000
     for each in (file, done.file):
         with Session.open(each, readonly=True) as session:
             assert session.leaf.uuid == "big"
-            assert len(session.context().messages[-1]["content"]) == 100_000_000
+            assert len(session.context().messages[-1]["content"]) == size
 
 
 MEASURED = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from sessiontree import Session
 from tests.places.kinds import opened
 from tests.support.conversation import user
 from tests.support.interrupts import Interrupt, Work
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 LOGS = (
@@ -22,9 +23,6 @@ LOGS = (
     "postgres/lock.py",
 )
 """What holds a session at an address: the modules of its log and of its lock."""
-
-SAMPLE = 8
-"""How many of their lines are interrupted."""
 
 
 def locked(session: Session) -> Work:
@@ -48,9 +46,10 @@ def keep(session: Session) -> Work:
 
 @pytest.mark.slow
 @for_each("kind", ["memory", "postgres", "objects"])
-@for_each("operation", [locked, label, keep])
+@in_soak("operations, sample", ((locked,), 3), ((locked, label, keep), 24))
 def test_after_an_interrupt_others_write_and_so_does_the_session(
-    operation: Callable[[Session], Work],
+    operations: Sequence[Callable[[Session], Work]],
+    sample: int,
     kind: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -61,9 +60,11 @@ def test_after_an_interrupt_others_write_and_so_does_the_session(
 
     with opened(kind, tmp_path) as (_, url):
 
-        def interrupted(name: str, interrupt: Interrupt) -> None:
+        def interrupted(
+            operation: Callable[[Session], Work], name: str, interrupt: Interrupt
+        ) -> None:
             place, mark, options = url.partition("?")
-            file = f"{place}/{name}.jsonl{mark}{options}"
+            file = f"{place}/{operation.__name__}-{name}.jsonl{mark}{options}"
             with Session.create(file, cwd="/project", durability="os") as session:
                 kept = [session.append_message(user("first")).uuid]
                 work = operation(session)
@@ -78,10 +79,11 @@ def test_after_an_interrupt_others_write_and_so_does_the_session(
             with Session.open(file, readonly=True) as session:
                 assert set(kept) <= {entry.uuid for entry in session.entries()}, interrupt.place
 
-        interrupted("first", Interrupt(-1))
-        whole = Interrupt(-1)
-        interrupted("whole", whole)
-        first = {moment: at for at, moment in reversed(list(enumerate(whole.moments)))}
-        chosen = sorted(at for (path, _), at in first.items() if path.endswith(LOGS))
-        for at in chosen[:: len(chosen) // SAMPLE + 1]:
-            interrupted(str(at), Interrupt(at))
+        for operation in operations:
+            interrupted(operation, "first", Interrupt(-1))
+            whole = Interrupt(-1)
+            interrupted(operation, "whole", whole)
+            first = {moment: at for at, moment in reversed(list(enumerate(whole.moments)))}
+            chosen = sorted(at for (path, _), at in first.items() if path.endswith(LOGS))
+            for at in chosen[:: len(chosen) // sample + 1]:  # of the lines of the log and its lock
+                interrupted(operation, str(at), Interrupt(at))

@@ -33,6 +33,7 @@ from sessiontree.storage.postgres.connections import Connections, settings_of
 from tests.places.proxy import proxy
 from tests.places.server import Server, check_installed, new_server, server
 from tests.support.conversation import user
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 LONG: Final = os.urandom(100_000).hex()
@@ -341,15 +342,16 @@ def test_clocks_that_disagree_by_hours_do_no_harm() -> None:
 
 
 @pytest.mark.slow
-def test_a_line_of_100_mb_is_kept_once_though_its_connection_breaks() -> None:
+@in_soak("size", 10_000_000, 100_000_000)
+def test_a_large_line_is_kept_once_though_its_connection_breaks(size: int) -> None:
     base = server().database()
-    text = "x" * 100_000_000
+    text = "x" * size
     try:
         with proxy(server().port) as between:
             file = f"{server().address(base, between.port)}/p/s.jsonl"
             with Session.create(file, cwd="/p", spill_over=None) as session:
                 session.append_message(user("first"))
-                between.cut_sent = 50_000_000
+                between.cut_sent = size // 2
                 session.append_message(user(text))
                 assert between.cuts == 1
                 between.cut_sent = None

@@ -34,7 +34,7 @@ def test_the_tables_of_what_was_measured_grow() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["postgres", "moto"])
+@pytest.mark.parametrize("place", ["postgres", pytest.param("moto", marks=pytest.mark.soak)])
 def test_a_small_day_loses_nothing(place: str) -> None:
     if place == "postgres":
         check_installed()

@@ -137,7 +137,7 @@ def blobs_in(file: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@in_soak("every", 3, 1)
+@in_soak("every", 8, 1)
 def test_a_copy_that_is_killed_at_any_step_has_the_first_lines_and_is_finished_by_another(
     chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_copy_that_is_killed_at_any_step_has_the_first_lines_and_is_finished_b
 
 
 @pytest.mark.slow
-@in_soak("every", 4, 1)
+@in_soak("every", 12, 1)
 def test_a_sync_that_is_killed_at_any_step_ends_the_same_when_it_runs_again(
     chat: Path, tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

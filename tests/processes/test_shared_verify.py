@@ -35,7 +35,7 @@ def findings(file: Path, processes: int) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_several_processes_find_what_one_finds(
     sound: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject

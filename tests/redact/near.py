@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from string import ascii_letters
 from typing import Final
@@ -43,16 +45,24 @@ VARIATIONS: Final[tuple[Callable[[str, str], str], ...]] = (
 )
 
 
-def near() -> Iterator[str]:
-    """The lines of `near.txt`."""
+def near(every: int = 1) -> Iterator[str]:
+    """The lines of `near.txt`, or some of them."""
+    return (line() for line in islice(_lines(), None, None, every))
+
+
+def _lines() -> Iterator[Callable[[], str]]:
     for name in ("positive.txt", "held-out.txt", "context.txt"):
         for number, example in enumerate(examples(name)[::3]):
-            yield f"{name} {number} {example.rule} {_masked(example.text, example.secret)}"
+            yield partial(_line, f"{name} {number} {example.rule}", example.text, example.secret)
     for number, text in enumerate(
         ordinary("ordinary.txt", "ordinary-made.txt", "ordinary-context.txt")
     ):
         words = re.findall(r"[^\s\"'=:,;()]{6,}", text)
-        yield f"ordinary {number} {_masked(text, max(words, key=len, default=text))}"
+        yield partial(_line, f"ordinary {number}", text, max(words, key=len, default=text))
+
+
+def _line(start: str, text: str, secret: str) -> str:
+    return f"{start} {_masked(text, secret)}"
 
 
 def _masked(text: str, secret: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from sessiontree import Session, UsageError
 from tests.support.conversation import HEADER, chain, line, write
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 FIELDS = {
@@ -74,10 +75,11 @@ def _write_on(session: Session, folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 @for_each("type, key", [(t, key) for t, keys in FIELDS.items() for key in keys])
+@in_soak("every", 3, 1)
 def test_any_value_in_any_field_leaves_the_session_usable(
-    tmp_path: Path, type: str, key: str
+    tmp_path: Path, type: str, key: str, every: int
 ) -> None:
-    for number, value in enumerate(VALUES):
+    for number, value in list(enumerate(VALUES))[len(key) % every :: every]:
         odd = {**dict.fromkeys(FIELDS[type], "aaaa"), key: value}
         if type == "merge" and key != "summary":
             del odd["summary"]
