@@ -382,7 +382,7 @@ class _Steps:
         for part in pieces:
             if isinstance(part, reading.SentCall):
                 self._add_call(step, part.id, part.name, writing.arguments_of(part))
-            elif isinstance(part, reading.ServerToolBlock):
+            elif isinstance(part, reading.ProviderBlock):
                 self._hosted(step, part, entry)
 
     def _add_call(self, step: Step, id: str, name: str, arguments: Mapping[str, Any]) -> None:
@@ -390,12 +390,15 @@ class _Steps:
         step.setdefault("tool_calls", []).append({**named, "arguments": dict(arguments)})
         self._open[id] = step
 
-    def _hosted(self, step: Step, part: reading.ServerToolBlock, entry: Entry) -> None:
+    def _hosted(self, step: Step, part: reading.ProviderBlock, entry: Entry) -> None:
         block = part.block
         if kind_of(block) == "server_tool_use":
             given = block.get("input")
             arguments = clean_value(given) if isinstance(given, dict) else {}
             self._add_call(step, part.id, str(block.get("name") or ""), arguments)
+        elif "tool_use_id" not in block:
+            self._losses.uuid = entry.uuid
+            self._losses.add(f"a block of the kind {kind_of(block)!r} is left out")
         else:
             text = reading.TextPart(clean_text(json_text(block.get("content"))))
             self._add_result(reading.Result(part.id, (text,)), entry)

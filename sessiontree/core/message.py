@@ -54,7 +54,7 @@ RESPONSES_ITEMS: Final = (
     | RESULT_ITEMS
     | HOSTED_ITEMS
     | {"reasoning", "item_reference", "compaction", "compaction_trigger"}
-    | {"configuration_update", "mcp_approval_response"}
+    | {"additional_tools", "configuration_update", "mcp_approval_response"}
 )
 """Items of OpenAI Responses that are messages without a role."""
 
@@ -68,12 +68,19 @@ def check_message(message: Any) -> None:
             "object"
         )
     role = message.get("role")
-    if (isinstance(role, str) and role) or (role is None and kind_of(message) in RESPONSES_ITEMS):
+    if (isinstance(role, str) and role) or (role is None and _is_of_responses(message)):
         return
     raise EntryError(
         f"the message has {'no role' if role is None else f'the role {role!r}'}; "
         'give it one, such as {"role": "user", "content": "…"}'
     )
+
+
+def _is_of_responses(message: Message) -> bool:
+    """True if this is an item of OpenAI Responses, perhaps of a type that is not known yet."""
+    kind = kind_of(message)
+    is_new = isinstance(message.get("id"), str) and kind not in CALL_BLOCKS | {"message", ""}
+    return kind in RESPONSES_ITEMS or is_new
 
 
 _SAYING: Final = (
@@ -90,6 +97,8 @@ def check_new_message(message: Any) -> None:
     """
     check_message(message)
     if "content" in message:  # as in most
+        return
+    if kind_of(message) in RESPONSES_ITEMS:
         return
     if not any(key in message for key in _SAYING) and message.get("role") is not None:
         raise EntryError(

@@ -13,9 +13,9 @@ from sessiontree.context.providers.reading import (
     Media,
     MessageReader,
     Part,
+    ProviderBlock,
     Result,
     SentCall,
-    ServerToolBlock,
     TextPart,
     Thinking,
 )
@@ -72,7 +72,7 @@ def _passages(part: Part, side: str, names: dict[str, str]) -> Iterator[tuple[st
         ]
         title = "failed result" if part.failed else "result"
         yield f"{title} of {name}", _cut("\n".join(texts)) or "(empty)"
-    elif isinstance(part, ServerToolBlock):
+    elif isinstance(part, ProviderBlock):
         yield "tool of the provider", _cut(json_text(part.block))
     else:
         assert isinstance(part, Thinking)

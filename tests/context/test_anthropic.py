@@ -158,20 +158,32 @@ def test_the_images_of_a_failed_call_stand_behind_the_results() -> None:
     assert "images of a failed call" in warned(user("go"), assistant(call("a")), results[0])
 
 
-def test_a_hosted_tools_blocks_are_kept_in_pairs() -> None:
+def test_a_call_of_a_hosted_tool_stays_with_its_result_or_while_it_runs() -> None:
     use = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
     assert sent(user("go"), assistant(use, found, text("so")))[1][1] == [use, found, text("so")]
-    assert sent(user("go"), assistant(use, text("so")))[1][1] == [text("so")]
+    paused = assistant(use, stop_reason="pause_turn")
+    assert sent(user("go"), paused)[1][1] == [use]
+    assert sent(user("go"), paused, assistant(found, text("so")))[1][1] == [use, found, text("so")]
+    assert sent(user("go"), paused, user("stop")) == [("user", [text("go"), text("stop")])]
     for broken in (
-        [{**use, "type": "mcp_tool_use"}, found],
         [{**use, "input": "text"}, found],
-        [use, {**found, "type": "web_fetch_tool_result"}],
-        [use, {**found, "content": "text"}],
         [use, {**found, "tool_use_id": "srv_2"}],
-        [{**use, "id": "srv 1"}, {**found, "tool_use_id": "srv 1"}],
+        [found],
     ):
-        assert sent(user("go"), assistant(*broken, text("so")))[1][1] == [text("so")]
+        assert sent(user("go"), assistant(*broken, text("so")), user("?"))[1][1] == [text("so")]
+
+
+def test_a_hosted_call_beside_a_call_of_the_user_side_gets_its_result_in_the_next_answer() -> None:
+    use = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
+    own = {"type": "tool_use", "id": "a", "name": "ls", "input": {}}
+    answered = user([{"type": "tool_result", "tool_use_id": "a", "content": "x"}])
+    first = sent(user("go"), assistant(use, own), answered)
+    assert first[1][1] == [use, own]
+    then = sent(user("go"), assistant(use, own), answered, assistant(found, text("so")), user("?"))
+    assert then[:3] == first
+    assert then[3][1] == [found, text("so")]
 
 
 def test_summaries_commands_and_custom_messages_are_the_users_words() -> None:
@@ -204,9 +216,24 @@ def test_nothing_to_send_is_said() -> None:
 def test_a_warning_tells_how_often_and_where_first() -> None:
     unheard = {"type": "unheard_of"}
     found = context(user([text("hi"), unheard, unheard]))
-    [warning] = found.to_anthropic().warnings
+    [warning] = found.to_openai("chat").warnings
     counted = f"(2 times, first in entry {found.leaf.uuid[:8]})"
     assert warning.endswith(f"'unheard_of' was left out {counted}")
+
+
+def test_a_block_of_an_unknown_type_goes_whole_to_the_provider_that_answered() -> None:
+    unheard = {"type": "unheard_of", "x": None}
+    asked = user([text("hi"), unheard])
+    first = context(asked)
+    assert first.to_anthropic().params["messages"][0]["content"] == asked["content"]
+    assert "the unknown kind 'unheard_of'" in first.to_anthropic().warnings[0]
+    for model, is_sent in (("claude-x", True), ("gpt-5", False)):
+        answer = assistant(unheard, text("yes"), model=model, provider="")
+        if not is_sent:
+            answer["provider"] = "openai"
+        request = context(asked, answer, user("so")).to_anthropic()
+        assert json.dumps(request.params).count("unheard_of") == (2 if is_sent else 0), model
+        assert ("left out" in str(request.warnings)) != is_sent
 
 
 def test_images_in_anthropics_own_shape_are_sent_to_each_api() -> None:

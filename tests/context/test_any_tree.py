@@ -114,7 +114,7 @@ def check_extends(api: str, seed: int) -> int:
         context = tree.session.context(entry)
         sent = said_in(APIS[api](context).params)
         is_settled = not any("never answered" in warning for warning in context.warnings)
-        if not (sent and _is_assistants(sent[-1]) and is_settled):
+        if not (sent and _is_assistants(sent[-1]) and is_settled) or _runs_at_provider(sent[-1]):
             continue
         if _is_turn_over(last.messages[len(context.messages) :]):
             compared += 1
@@ -127,6 +127,14 @@ def _is_turn_over(later: list[Message]) -> bool:
     reading = MessageReader(RequestNotes(), MODEL)
     spoken = (side for message in later for side, _ in reading.parts_of(message))
     return next(spoken, "user") == "user"
+
+
+def _runs_at_provider(said: dict[str, Any]) -> bool:
+    """Whether the provider runs a tool next; a prompt in its place takes the call out."""
+    content = said.get("content")
+    kinds = [block["type"] for block in content] if isinstance(content, list) else []
+    calls, results = kinds.count("server_tool_use"), kinds.count("web_search_tool_result")
+    return calls > results
 
 
 def _is_assistants(said: dict[str, Any]) -> bool:

@@ -100,9 +100,11 @@ def test_an_answer_of_another_agent_has_arguments_as_text() -> None:
 def test_what_an_image_of_a_tool_shows_follows_the_results_in_a_chat() -> None:
     history = [user("go"), assistant(call("a"), call("b")), result("a", [IMAGE]), result("b")]
     told = chat_sent(*history, user("and?"))
-    assert [said["role"] for said in told] == ["user", "assistant", "tool", "tool", "user"]
+    roles = ["user", "assistant", "tool", "tool", "user", "user"]
+    assert [said["role"] for said in told] == roles
     assert told[2]["content"] == "(no output)"
-    assert told[4]["content"] == [text("From the result of call a:"), SHOWN, text("and?")]
+    assert told[4]["content"] == [text("From the result of call a:"), SHOWN]
+    assert told[5]["content"] == "and?"
 
 
 def test_a_file_that_the_api_holds_is_named_by_its_id() -> None:
@@ -152,10 +154,43 @@ def test_reasoning_without_its_seal_or_what_followed_is_left_out() -> None:
     bare = {"type": "reasoning", "id": "rs_1", "summary": []}
     answer = {"type": "message", "role": "assistant", "content": "yes"}
     assert items_sent(bare, spoken("yes")) == [answer]
-    asked = [{"type": "input_text", "text": words} for words in ("?", "?!")]
-    assert items_sent(user("?"), reasoning(), user("?!"), spoken("yes")) == [
-        {"type": "message", "role": "user", "content": asked},
-        answer,
+    asked = [{"type": "message", "role": "user", "content": words} for words in ("?", "?!")]
+    assert items_sent(user("?"), reasoning(), user("?!"), spoken("yes")) == [*asked, answer]
+
+
+def test_two_prompts_in_a_row_stay_two_so_that_a_request_is_a_prefix_of_the_next() -> None:
+    asked = [user("one"), user([text("two"), text("three")]), user("four")]
+    for sent in (items_sent, chat_sent):
+        whole = sent(*asked)
+        assert [len(sent(*asked[:count])) for count in (1, 2, 3)] == [1, 2, 3]
+        assert sent(*asked[:2]) == whole[:2]
+
+
+def test_an_image_keeps_its_detail() -> None:
+    url = f"data:image/gif;base64,{PIXEL}"
+    own = {"type": "input_image", "image_url": url, "detail": "low"}
+    in_chat = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+    for stored in (own, in_chat):
+        assert items_sent(user([stored]))[0]["content"] == [own]
+        assert chat_sent(user([stored]))[0]["content"] == [in_chat]
+
+
+def test_the_call_of_a_built_in_tool_stays_one_where_its_result_is_stored() -> None:
+    made: dict[str, Any] = {
+        "type": "local_shell_call",
+        "id": "lsh_1",
+        "call_id": "c",
+        "status": "completed",
+    }
+    action = {"type": "exec", "command": ["ls"], "env": {"A": None}}
+    made["action"] = action
+    output = {"type": "local_shell_call_output", "id": "c", "output": "x"}
+    assert context(user("go"), made, output).to_openai().params["input"][1:] == [made, output]
+    made = {"type": "shell_call", "id": "sh_1", "call_id": "c", "action": {"commands": ["ls"]}}
+    request = context(user("go"), made).to_openai()
+    assert [item["type"] for item in request.params["input"][1:]] == [
+        "function_call",
+        "function_call_output",
     ]
 
 

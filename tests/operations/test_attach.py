@@ -435,7 +435,9 @@ def test_a_pdf_reaches_the_model_of_every_provider(
     file = {"filename": name, "file_data": f"data:application/pdf;base64,{spelled}"}
     anthropic, chat = context.to_anthropic(), context.to_openai("chat")
     responses = context.to_openai()
-    assert anthropic.params["messages"][0]["content"] == [{"type": "document", "source": source}]
+    title = {} if preview is None else {"title": preview}
+    document = {"type": "document", "source": source, **title}
+    assert anthropic.params["messages"][0]["content"] == [document]
     assert responses.params["input"][0]["content"] == [{"type": "input_file", **file}]
     assert chat.params["messages"][0]["content"] == [{"type": "file", "file": file}]
     assert context.warnings + anthropic.warnings + responses.warnings + chat.warnings == []

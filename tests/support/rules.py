@@ -64,6 +64,7 @@ def anthropic(params: dict[str, Any]) -> None:
         words(params["system"])
     messages = params["messages"]
     ids: set[str] = set()
+    hosted: set[str] = set()
     waiting: list[str] = []
     for place, message in enumerate(messages):
         keys(message, "role content")
@@ -71,20 +72,22 @@ def anthropic(params: dict[str, Any]) -> None:
         blocks = message["content"]
         check(isinstance(blocks, list) and blocks, "an empty message")
         if message["role"] == "assistant":
-            waiting = _anthropic_assistant(blocks, ids)
+            waiting = _anthropic_assistant(blocks, ids, hosted)
+            check(not hosted or waiting or place == len(messages) - 1, "a hosted call alone")
         else:
             _anthropic_user(blocks, waiting)
             waiting = []
     check(not waiting, "tool_use ids were found without tool_result blocks immediately after")
 
 
-def _anthropic_assistant(blocks: list[dict[str, Any]], ids: set[str]) -> list[str]:
+def _anthropic_assistant(
+    blocks: list[dict[str, Any]], ids: set[str], hosted: set[str]
+) -> list[str]:
     calls: list[str] = []
-    hosted = ""
     for block in blocks:
         kind = block["type"]
         if kind == "tool_use":
-            keys(block, "type id name input")
+            keys(block, "type id name input", "caller cache_control toolset_name")
             fit(block["id"], 64)
             fit(block["name"], 64)
             check(isinstance(block["input"], dict), "tool_use.input is no object")
@@ -93,11 +96,11 @@ def _anthropic_assistant(blocks: list[dict[str, Any]], ids: set[str]) -> list[st
             calls.append(block["id"])
         elif kind == "server_tool_use":
             keys(block, "type id name input")
-            hosted = block["id"]
+            hosted.add(block["id"])
         elif kind == "web_search_tool_result":
             keys(block, "type tool_use_id content")
-            check(block["tool_use_id"] == hosted, "a hosted result without its call")
-            hosted = ""
+            check(block["tool_use_id"] in hosted, "a hosted result without its call")
+            hosted.remove(block["tool_use_id"])
         elif kind == "thinking":
             keys(block, "type thinking signature")
             check(block["signature"], "thinking without a signature")
@@ -107,7 +110,6 @@ def _anthropic_assistant(blocks: list[dict[str, Any]], ids: set[str]) -> list[st
         else:
             check(kind == "text", f"an assistant's {kind}")
             _anthropic_text(block)
-    check(not hosted, "a hosted call without its result")
     last = blocks[-1]
     check("thinking" not in last["type"], "the final block cannot be thinking")
     if last["type"] == "text":
@@ -133,7 +135,7 @@ def _anthropic_user(blocks: list[dict[str, Any]], waiting: list[str]) -> None:
 
 
 def _anthropic_text(block: dict[str, Any]) -> None:
-    keys(block, "type text")
+    keys(block, "type text", "cache_control citations")
     words(block["text"])
 
 
@@ -142,7 +144,7 @@ def _anthropic_shown(block: dict[str, Any]) -> None:
         _anthropic_text(block)
         return
     check(block["type"] in ("image", "document"), f"a user's {block['type']}")
-    keys(block, "type source")
+    keys(block, "type source", "cache_control title context citations")
     source = block["source"]
     if source["type"] == "base64":
         keys(source, "type media_type data")
@@ -188,7 +190,7 @@ def chat(params: dict[str, Any]) -> None:
             last = role
             continue
         check(not waiting, "tool_call_ids did not have response messages")
-        check(role not in ("user", "assistant") or role != last, f"two {role} messages in a row")
+        check(role != "assistant" or role != last, "two answers in a row")
         last = role
         if role == "assistant":
             waiting = _chat_assistant(message, ids)
@@ -239,7 +241,7 @@ def _chat_part(part: dict[str, Any]) -> None:
         words(part["text"])
     elif part["type"] == "image_url":
         keys(part, "type image_url")
-        keys(part["image_url"], "url")
+        keys(part["image_url"], "url", "detail")
         _data_or_web(part["image_url"]["url"], IMAGES)
     else:
         check(part["type"] == "file", f"a part {part['type']}")
@@ -259,6 +261,10 @@ def responses(params: dict[str, Any]) -> None:
     waiting: list[str] = []
     for place, item in enumerate(items):
         kind = item["type"]
+        if kind == "local_shell_call_output":
+            keys(item, "type id output", "status")
+            check(waiting and waiting.pop(0) == item["id"], "an output out of place")
+            continue
         if "id" in item:
             check(0 < len(item["id"]) <= 64, "an item's id is empty or too long")
             check(item["id"] not in used, f"duplicate item {item['id']}")
@@ -271,7 +277,7 @@ def responses(params: dict[str, Any]) -> None:
             continue
         if kind in ("function_call", "custom_tool_call"):
             text = "arguments" if kind == "function_call" else "input"
-            keys(item, f"type call_id name {text}", "id")
+            keys(item, f"type call_id name {text}", "id status")
             fit(item["call_id"], 64)
             fit(item["name"], 64)
             check(item["call_id"] not in call_ids, "a call_id given twice")
@@ -279,6 +285,11 @@ def responses(params: dict[str, Any]) -> None:
             waiting.append(item["call_id"])
             if kind == "function_call":
                 _arguments(item["arguments"])
+            continue
+        if kind == "local_shell_call":
+            keys(item, "type id call_id action status")
+            call_ids[item["call_id"]] = kind
+            waiting.append(item["call_id"])
             continue
         if kind in ("reasoning", "compaction"):
             _responses_sealed(item, items[place + 1 :])
@@ -311,7 +322,10 @@ def _responses_message(item: dict[str, Any]) -> None:
             return
         check("id" in item and "status" in item and item["content"], "an output without its id")
         for part in item["content"]:
-            keys(part, "type text annotations")
+            if part["type"] == "refusal":
+                keys(part, "type refusal")
+                continue
+            keys(part, "type text annotations", "logprobs")
             check(part["type"] == "output_text", f"an assistant's {part['type']}")
             words(part["text"])
         return

@@ -132,7 +132,6 @@ class Tree:
                 {"type": "input_file", "file_url": "https://a.test/b.pdf"},
                 {"type": "document", "source": {"type": "text", "data": self.word()}},
                 {"type": "document", "source": {**source, "media_type": "application/pdf"}},
-                {"type": "unheard_of", "of": 1},
                 17,
             ]
         )

@@ -95,6 +95,9 @@ class AnthropicMessages:
             if isinstance(part, reading.Thinking) and part.maker != "anthropic":
                 self._losses.add(_UNSIGNED)
                 continue
+            if isinstance(part, reading.ProviderBlock) and part.maker not in ("anthropic", None):
+                self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
+                continue
             if not made or made[-1][0] != side:
                 made.append((side, []))
             made[-1][1].append(part)
@@ -137,8 +140,8 @@ class AnthropicMessages:
         if isinstance(part, reading.SentCall):
             called = {"id": part.id, "name": part.name}
             return {"type": "tool_use", **called, "input": writing.arguments_of(part)}
-        if isinstance(part, reading.ServerToolBlock):
-            return part.block
+        if isinstance(part, reading.ProviderBlock):
+            return dict(part.block)
         return self._result(part)
 
     def _result(self, result: reading.Result) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class CodexMessages:
         """The parts of an answer that Codex can send; ids only beside reasoning that is sealed."""
         kept: list[reading.Part] = []
         for part in run:
-            if isinstance(part, reading.ServerToolBlock):
+            if isinstance(part, reading.ProviderBlock):
                 self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
             elif isinstance(part, reading.Thinking) and part.maker != "openai":
                 self._losses.add(_UNSEALED)

@@ -344,7 +344,7 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
                 self.losses.add(_UNSEALED)
             told = part.text or part.told
             return {"text": told, "thought": True} if told else None
-        if isinstance(part, reading.ServerToolBlock):
+        if isinstance(part, reading.ProviderBlock):
             self.losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
 

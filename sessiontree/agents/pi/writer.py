@@ -113,7 +113,7 @@ class PiMessages:
         if isinstance(part, reading.SentCall):
             called = {"id": part.id, "name": part.name}
             return {"type": "toolCall", **called, "arguments": writing.arguments_of(part)}
-        if isinstance(part, reading.ServerToolBlock):
+        if isinstance(part, reading.ProviderBlock):
             self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
 

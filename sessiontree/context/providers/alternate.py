@@ -18,15 +18,23 @@ from sessiontree.context.providers.reading import (
     Media,
     MessageReader,
     Part,
+    ProviderBlock,
     Result,
     SentCall,
     Side,
     TextPart,
+    maker_of,
 )
 from sessiontree.context.providers.values import GivenIds, RequestNotes
 from sessiontree.core import limits
 from sessiontree.core.limits import Budget
-from sessiontree.core.message import Message, count_of_blocks, is_partial
+from sessiontree.core.message import (
+    RESULT_ITEMS,
+    Message,
+    count_of_blocks,
+    is_partial,
+    kind_of,
+)
 
 _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
 
@@ -46,7 +54,7 @@ def turns_of(
     model: str | None,
     is_paired: bool,
     id_limit: int,
-    fit: Callable[[SideTurn, RequestNotes], SideTurn],
+    fit: Callable[[Sequence[SideTurn], RequestNotes], list[SideTurn]],
 ) -> tuple[list[SideTurn], RequestNotes]:
     """Messages of any shape as turns, and the notes taken on the way.
 
@@ -62,10 +70,12 @@ def turns_of(
         messages, uuids = _paired(messages, uuids, notes)
     paired, sources = _without_broken_end(messages, uuids, model, notes)
     turns = _answered(
-        _by_side(paired, sources, MessageReader(notes, model)), GivenIds(id_limit), notes
+        _by_side(paired, sources, MessageReader(notes, model, translates=False)),
+        GivenIds(id_limit),
+        notes,
     )
     notes.uuid = ""
-    turns = _joined(fit(turn, notes) for turn in turns)
+    turns = _joined(fit(turns, notes))
     if not turns:
         notes.add("there is nothing to send: the context holds no message")
     return turns, notes
@@ -143,7 +153,8 @@ def media_apart(result: Result) -> tuple[Result, list[Part]]:
     media = [part for part in result.parts if isinstance(part, Media)]
     if not media:
         return result, []
-    return replace(result, parts=texts), [TextPart(f"From the result of call {result.id}:"), *media]
+    apart = [replace(part, source=None) for part in media]  # in one message with the text
+    return replace(result, parts=texts), [TextPart(f"From the result of call {result.id}:"), *apart]
 
 
 def _by_side(
@@ -151,11 +162,13 @@ def _by_side(
 ) -> list[SideTurn]:
     turns: list[SideTurn] = []
     ids: list[str | None] = []  # the id of the last message in each turn
+    unsaid: list[ProviderBlock] = []  # blocks of the user, whose maker the next answer shows
     for message, uuid in zip(paired, sources, strict=True):
         reading.notes.uuid = uuid
         id = message.get("id")
         id = id if isinstance(id, str) and message.get("role") == "assistant" else None
         parts = list(reading.parts_of(message))
+        unsaid = _settle_makers(parts, message, unsaid)
         if id and _goes_on(turns, ids, id, parts):
             turns[-2].parts.extend(part for _, part in parts)
             continue
@@ -166,6 +179,18 @@ def _by_side(
             turns[-1].parts.append(part)
             ids[-1] = id
     return turns
+
+
+def _settle_makers(
+    parts: Sequence[tuple[Side, Part]], message: Message, unsaid: list[ProviderBlock]
+) -> list[ProviderBlock]:
+    """Note who a block of an unknown type was for; return those that no answer followed yet."""
+    if str(message.get("role")) not in ASSISTANTS:
+        new = (part for _, part in parts if isinstance(part, ProviderBlock) and part.maker is None)
+        return [*unsaid, *new]
+    for part in unsaid:
+        part.maker = maker_of(message)
+    return []
 
 
 def _goes_on(
@@ -228,9 +253,26 @@ def _with_results(
             notes.add(f"call {stored} of {call.name or 'a tool'} was never answered")
             result = Result(stored, (TextPart(_INTERRUPTED),), failed=True)
         name = result.name or call.name
-        ordered.append(replace(result, id=call.id, name=name, freeform=call.freeform))
+        own = result.stored if _is_native(call, result) else None
+        ordered.append(replace(result, id=call.id, name=name, freeform=call.freeform, stored=own))
     for stored, results in brought.items():
         for _ in results:
             notes.add(f"a result for call {stored or '(no id)'} was left out: no such call is open")
     ordered.extend(part for part in parts if not isinstance(part, Result))
     return ordered
+
+
+def _is_native(call: SentCall, result: Result) -> bool:
+    """True if a result may go back as it was stored: an item answers a call of its own kind."""
+    stored = result.stored or {}
+    kind = kind_of(stored)
+    if kind not in RESULT_ITEMS:
+        return True
+    asked, output = call.stored or {}, stored.get("output")
+    if kind != f"{kind_of(asked)}_output":
+        return False
+    if kind in ("function_call_output", "custom_tool_call_output"):
+        return True
+    # a note that a call was interrupted is not a screenshot, nor the output of a shell
+    is_whole = not isinstance(output, str) or "status" in stored
+    return {"id", "status"} <= asked.keys() and (is_whole or kind == "local_shell_call_output")

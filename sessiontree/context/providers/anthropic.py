@@ -6,16 +6,20 @@ space, and the assistant's last text does not end in white space; each `tool_use
 `tool_result` at the start of the very next message; ids and names are of `[a-zA-Z0-9_-]`, ids
 unique; `thinking` and `redacted_thinking` come back unmodified with their signature and never last
 in a message; an error result holds only text; images are JPEG, PNG, GIF or WebP, documents PDF,
-both as base64 or by https; only the user sends them.
+both as base64 or by https; only the user sends them; a call of a tool that Anthropic runs has its
+result behind it, unless the API still has to run it: in an answer that paused, or whose other calls
+the user's side answers last.
+
+Blocks that Anthropic wrote, and blocks in its shape, go back as they were stored (see `accepted`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Final
 
+from sessiontree.context.providers.accepted import ANTHROPIC, is_known, note_unknown
 from sessiontree.context.providers.alternate import (
     SideTurn,
     media_apart,
@@ -25,12 +29,14 @@ from sessiontree.context.providers.alternate import (
 from sessiontree.context.providers.reading import (
     Media,
     Part,
+    ProviderBlock,
     Result,
     SentCall,
-    ServerToolBlock,
     TextPart,
     Thinking,
     cannot_be_sent,
+    maker_of,
+    note_citations,
     sent_name,
 )
 from sessiontree.context.providers.values import (
@@ -38,19 +44,12 @@ from sessiontree.context.providers.values import (
     RequestNotes,
     clean_system,
     clean_value,
-    is_fit,
     object_in,
 )
 from sessiontree.core.media import IMAGES, PDF
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 64
-HOSTED_TOOLS: Final = {
-    *("web_search", "web_fetch", "code_execution", "bash_code_execution"),
-    "text_editor_code_execution",
-}
-"""The tools that Anthropic runs itself; each answers with a block `NAME_tool_result`."""
-
 _OPENING: Final = "(The conversation begins with the assistant.)"
 
 
@@ -75,20 +74,24 @@ def request(
     return AnthropicRequest(params, notes.warnings())
 
 
-def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
-    if turn.side == "user":
-        if any(isinstance(part, TextPart) and part.instruction for part in turn.parts):
-            notes.add("a message of the role 'developer' is sent as the user's")
-        return turn
-    hosted = _sound_hosted(turn.parts)
+def _fit(turns: Sequence[SideTurn], notes: RequestNotes) -> list[SideTurn]:
+    served = _answered_blocks(turns)
+    return [_fit_turn(turn, served, notes) for turn in turns]
+
+
+def _fit_turn(turn: SideTurn, served: set[int], notes: RequestNotes) -> SideTurn:
     parts: list[Part] = []
     for part in turn.parts:
         if isinstance(part, Thinking) and part.maker != "anthropic":
             notes.add("thinking without a signature of Anthropic was left out")
-        elif isinstance(part, ServerToolBlock) and id(part) not in hosted:
-            notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
+        elif isinstance(part, ProviderBlock) and id(part) not in served:
+            part.leave_out(notes)
         else:
             parts.append(part)
+    if turn.side == "user":
+        if any(isinstance(part, TextPart) and part.instruction for part in parts):
+            notes.add("a message of the role 'developer' is sent as the user's")
+        return SideTurn("user", parts)
     while parts and isinstance(parts[-1], Thinking):
         notes.add("thinking that nothing followed was left out")
         parts.pop()
@@ -97,23 +100,27 @@ def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     return SideTurn("assistant", parts)
 
 
-def _sound_hosted(parts: Sequence[Part]) -> set[int]:
-    """The blocks of hosted tools that are a call and the result directly behind it."""
-    sound: set[int] = set()
-    blocks = [part for part in parts if isinstance(part, ServerToolBlock)]
-    for call, result in pairwise(blocks):
-        name = str(call.block.get("name"))
-        answered_by = f"{name}_tool_result" if name in HOSTED_TOOLS else None
-        if (
-            kind_of(call.block) == "server_tool_use"
-            and isinstance(call.block.get("input"), dict)
-            and answered_by == kind_of(result.block)
-            and isinstance(result.block.get("content"), list | dict)
-            and call.id == result.id
-            and is_fit(call.id, ID_LIMIT)
-        ):
-            sound |= {id(call), id(result)}
-    return sound
+def _answered_blocks(turns: Sequence[SideTurn]) -> set[int]:
+    """The blocks of Anthropic that it takes back: no call or result alone."""
+    served: set[int] = set()
+    waiting: dict[str, tuple[int, ProviderBlock]] = {}  # the calls without a result, by their ids
+    last_answer = -1
+    for row, turn in enumerate(turns):
+        last_answer = row if turn.side == "assistant" else last_answer
+        for part in turn.parts:
+            if not isinstance(part, ProviderBlock) or part.is_item or part.maker in ("", "openai"):
+                continue
+            if "tool_use_id" in part.block:
+                call = waiting.pop(part.id, None)
+                served |= set() if call is None else {id(call[1]), id(part)}
+            elif not kind_of(part.block).endswith("_tool_use"):
+                served.add(id(part))
+            elif isinstance(part.block.get("input"), dict):
+                waiting[part.id] = row, part
+    is_open = any(isinstance(part, Result) for part in turns[-1].parts) if turns else False
+    if last_answer == len(turns) - 1 or is_open:  # the API runs these calls next
+        served |= {id(part) for row, part in waiting.values() if row == last_answer}
+    return served
 
 
 def _message(turn: SideTurn, notes: RequestNotes) -> dict[str, Any]:
@@ -133,6 +140,38 @@ def _message(turn: SideTurn, notes: RequestNotes) -> dict[str, Any]:
 
 
 def _block(part: Part, side: str, notes: RequestNotes) -> dict[str, Any]:
+    if isinstance(part, ProviderBlock):
+        note_unknown(part.block, part.maker, notes)
+        return ANTHROPIC.fit(part.block, notes)
+    made = _translated(part, side, notes)
+    stored = part.stored
+    if stored is None:
+        return made
+    if kind_of(stored) == made["type"]:
+        return made if stored.keys() == made.keys() else {**ANTHROPIC.fit(stored, notes), **made}
+    if isinstance(part, TextPart):
+        if side == "user" and _is_whole(stored):
+            return ANTHROPIC.fit(stored, notes)
+        if not is_known(stored) and part.source and maker_of(part.source) == "anthropic":
+            return ANTHROPIC.fit(stored, notes)
+        note_citations(part, notes)
+    return made
+
+
+def _is_whole(block: Mapping[str, Any]) -> bool:
+    """True if a block that is read as text is one that Anthropic takes itself."""
+    kind, source = kind_of(block), block.get("source")
+    if kind == "document" and isinstance(source, Mapping):
+        is_text = kind_of(source) == "text" and source.get("media_type") == "text/plain"
+        return is_text or kind_of(source) == "content"
+    if kind == "search_result":
+        return isinstance(block.get("title"), str) and isinstance(block.get("content"), list)
+    return kind in ("tool_reference", "browser_state")
+
+
+def _translated(
+    part: TextPart | Media | SentCall | Thinking | Result, side: str, notes: RequestNotes
+) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if isinstance(part, Media):
@@ -143,10 +182,7 @@ def _block(part: Part, side: str, notes: RequestNotes) -> dict[str, Any]:
         if part.redacted:
             return {"type": "redacted_thinking", "data": part.seal}
         return {"type": "thinking", "thinking": part.text, "signature": part.seal}
-    if isinstance(part, Result):
-        return _result(part, notes)
-    kept = ("type", "id", "tool_use_id", "name", "input", "content")
-    return {key: clean_value(part.block[key]) for key in kept if key in part.block}
+    return _result(part, notes)
 
 
 def _call(call: SentCall, notes: RequestNotes) -> dict[str, Any]:

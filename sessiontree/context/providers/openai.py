@@ -12,17 +12,20 @@ A context for OpenAI's Responses API. The rules (https://platform.openai.com/doc
 reference/responses): the system text is `instructions`; calls and results are items of their own,
 tied by a `call_id` of at most 64 characters; a call of a custom tool is answered by a custom
 output; a `reasoning` item comes back with its encrypted content, without the text, and followed by
-what it led to; the ids of items are sent only beside the reasoning they belong to, and no two items
-share one.
+what it led to; the ids of items are not sent without the reasoning they belong to, and no two items
+share one. Items that OpenAI wrote go back as they were stored (see `accepted`).
+
+In both, each message of the user stays a message, so that a request is a prefix of the next.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from sessiontree.context.providers.accepted import RESPONSES, note_unknown
 from sessiontree.context.providers.alternate import (
     SideTurn,
     media_apart,
@@ -32,12 +35,14 @@ from sessiontree.context.providers.alternate import (
 from sessiontree.context.providers.reading import (
     Media,
     Part,
+    ProviderBlock,
     Result,
     SentCall,
-    ServerToolBlock,
     TextPart,
     Thinking,
+    as_function,
     cannot_be_sent,
+    note_citations,
     sent_name,
 )
 from sessiontree.context.providers.values import (
@@ -47,9 +52,10 @@ from sessiontree.context.providers.values import (
     clean_system,
     digest,
     is_fit,
+    text_or,
 )
 from sessiontree.core.media import IMAGES, PDF
-from sessiontree.core.message import Message, kind_of
+from sessiontree.core.message import CALL_ITEMS, RESULT_ITEMS, Message, kind_of
 
 FAILED: Final = "The call failed:"
 
@@ -69,15 +75,18 @@ def arguments_of(call: SentCall) -> str:
     return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
 
 
-def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[TextPart | Media]]]:
-    """The user's side without results, in runs of the roles `user` and `developer`."""
-    run: list[TextPart | Media] = []
+Said = TextPart | Media | ProviderBlock
+
+
+def by_message(parts: Sequence[Part]) -> Iterator[tuple[str, list[Said]]]:
+    """The user's side without results: each message, in the role `user` or `developer`."""
+    run: list[Said] = []
     speaker = ""
     for part in parts:
-        if not isinstance(part, TextPart | Media):
+        if not isinstance(part, TextPart | Media | ProviderBlock):
             continue
         role = "developer" if isinstance(part, TextPart) and part.instruction else "user"
-        if run and role != speaker:
+        if run and (role != speaker or part.source is not run[0].source):
             yield speaker, run
             run = []
         speaker = role
@@ -86,7 +95,7 @@ def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[TextPart | M
         yield speaker, run
 
 
-def only_text(run: Sequence[TextPart | Media]) -> str | None:
+def only_text(run: Sequence[Said]) -> str | None:
     """The text of a run that is a single text, else None."""
     return run[0].text if len(run) == 1 and isinstance(run[0], TextPart) else None
 
@@ -94,6 +103,14 @@ def only_text(run: Sequence[TextPart | Media]) -> str | None:
 def image_url(media: Media) -> str | None:
     """The address of an image, or its bytes as a data URL; None where it can have neither."""
     return _data_url(media) if is_sendable_data(media) else media.url
+
+
+def detail_of(media: Media) -> str | None:
+    """How closely OpenAI is to look at an image, as stored; None if it is not said."""
+    stored = media.stored or {}
+    inner = stored.get("image_url")
+    detail = stored.get("detail", inner.get("detail") if isinstance(inner, Mapping) else None)
+    return detail if isinstance(detail, str) else None
 
 
 def file_of(media: Media) -> dict[str, str]:
@@ -144,20 +161,27 @@ def request(
     return ChatRequest({"messages": made}, notes.warnings())
 
 
-def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
+def _fit(turns: Sequence[SideTurn], notes: RequestNotes) -> list[SideTurn]:
+    return [_fit_for_chat(turn, notes) for turn in turns]
+
+
+def _fit_for_chat(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     parts: list[Part] = []
     for part in turn.parts:
         if isinstance(part, Thinking):
             notes.add("thinking was left out: Chat Completions does not accept it")
-        elif isinstance(part, ServerToolBlock):
-            notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
+        elif isinstance(part, ProviderBlock):
+            part.leave_out(notes)
         else:
             parts.append(part)
     return SideTurn(turn.side, parts)
 
 
 def _assistant(parts: Sequence[Part], notes: RequestNotes) -> dict[str, Any]:
-    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    spoken = [part for part in parts if isinstance(part, TextPart)]
+    for part in spoken:
+        note_citations(part, notes)
+    texts = [part.text for part in spoken]
     texts += [instead_of(part, notes) for part in parts if isinstance(part, Media)]
     calls = [_call(part, notes) for part in parts if isinstance(part, SentCall)]
     content: str | list[dict[str, Any]] | None = texts[0] if texts else None
@@ -187,17 +211,21 @@ def _user(parts: Sequence[Part], notes: RequestNotes) -> Iterator[dict[str, Any]
             behind += apart
             yield {"role": "tool", "tool_call_id": result.id, "content": output_text(result)}
     behind += [part for part in parts if not isinstance(part, Result)]
-    for role, run in by_authority(behind):
+    for role, run in by_message(behind):
         content = only_text(run) or [_content_part(part, notes) for part in run]
         yield {"role": role, "content": content}
 
 
-def _content_part(part: TextPart | Media, notes: RequestNotes) -> dict[str, Any]:
+def _content_part(part: Said, notes: RequestNotes) -> dict[str, Any]:
+    assert not isinstance(part, ProviderBlock)
     if isinstance(part, TextPart):
+        note_citations(part, notes)
         return {"type": "text", "text": part.text}
     if part.kind == "image":
         if where := image_url(part):
-            return {"type": "image_url", "image_url": {"url": where}}
+            detail = detail_of(part)
+            shown = {"url": where} if detail is None else {"url": where, "detail": detail}
+            return {"type": "image_url", "image_url": shown}
     elif is_sendable_data(part):
         return {"type": "file", "file": file_of(part)}
     elif part.file_id and part.file_host == "openai":
@@ -225,7 +253,9 @@ def responses_request(
         id_limit=RESPONSES_ID_LIMIT,
         fit=_fit_for_responses,
     )
-    items = ItemMaker(notes)
+    parts = (part for turn in turns for part in turn.parts)
+    native = {p.id for p in parts if isinstance(p, Result) and kind_of(p.stored or {})}
+    items = ItemMaker(notes, native)
     made: list[dict[str, Any]] = []
     for turn in turns:
         make = items.assistant if turn.side == "assistant" else items.user
@@ -234,57 +264,77 @@ def responses_request(
     return ResponsesRequest({**lead, "input": made}, notes.warnings())
 
 
-def _fit_for_responses(turn: SideTurn, notes: RequestNotes) -> SideTurn:
-    """The turn with only the parts that Responses accepts; ids only beside their reasoning."""
-    if turn.side == "user":
-        return turn
+def _fit_for_responses(turns: Sequence[SideTurn], notes: RequestNotes) -> list[SideTurn]:
+    fit: list[SideTurn] = []
+    lost = False  # whether the last reasoning was left out, to which ids may belong
+    for turn in turns:
+        fitted, lost = _fit_turn(turn, lost, notes)
+        fit.append(fitted)
+    return fit
+
+
+def _fit_turn(turn: SideTurn, lost: bool, notes: RequestNotes) -> tuple[SideTurn, bool]:
+    """The turn with only the parts that Responses accepts; no ids beside lost reasoning."""
     kept: list[Part] = []
-    lost = False
-    for place, part in enumerate(turn.parts):
-        if isinstance(part, ServerToolBlock):
-            notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
+    lost = lost and not any(isinstance(part, Thinking) for part in turn.parts)
+    for row, part in enumerate(turn.parts):
+        if isinstance(part, ProviderBlock) and part.maker not in ("openai", None):
+            part.leave_out(notes)
         elif isinstance(part, Thinking) and part.maker != "openai":
             notes.add("thinking without encrypted content of OpenAI was left out")
             lost = True
-        elif isinstance(part, Thinking) and not _leads_on(part, turn.parts[place + 1 :]):
+        elif isinstance(part, Thinking) and not _leads_on(part, turn.parts[row + 1 :]):
             notes.add("reasoning that nothing followed was left out")
             lost = True
         else:
             kept.append(part)
-    if lost or not any(isinstance(part, Thinking) for part in kept):
+    if lost:
         kept = [replace(p, item_id=None) if isinstance(p, TextPart | SentCall) else p for p in kept]
-    return SideTurn("assistant", kept)
+    return SideTurn(turn.side, kept), lost
 
 
 def _leads_on(thinking: Thinking, rest: Sequence[Part]) -> bool:
     if thinking.item is not None and thinking.item["type"] == "compaction":
         return True
-    return any(isinstance(part, TextPart | SentCall | Media) for part in rest)
+    return any(not isinstance(part, Thinking) for part in rest)
 
 
 class ItemMaker:
-    """Makes the items of the parts of a message; uses each id once."""
+    """Makes the items of the parts of a message; uses each id once.
 
-    def __init__(self, notes: RequestNotes) -> None:
+    `native` has the ids of the calls whose results go back as they were stored.
+    """
+
+    def __init__(self, notes: RequestNotes, native: Collection[str] = ()) -> None:
         self._notes = notes
+        self._native = native
         self._used: set[str] = set()
 
     def assistant(self, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
-        run: list[TextPart] = []
+        run: list[TextPart | ProviderBlock] = []
         for part in parts:
             if isinstance(part, Media):
-                part = TextPart(instead_of(part, self._notes))
-            if run and not (isinstance(part, TextPart) and _item_of(part) == _item_of(run[0])):
-                yield self._message(run)
+                part = TextPart(instead_of(part, self._notes), source=part.source)
+            is_said = isinstance(part, TextPart | ProviderBlock)
+            if run and not (is_said and _item_of(part) == _item_of(run[0])):
+                yield from self._message(run)
                 run = []
-            if isinstance(part, TextPart):
+            if isinstance(part, TextPart | ProviderBlock):
                 run.append(part)
             elif isinstance(part, SentCall):
                 yield self._call(part)
             elif isinstance(part, Thinking):
                 yield self._sealed(part)
         if run:
-            yield self._message(run)
+            yield from self._message(run)
+
+    def _fit(self, stored: Mapping[str, Any] | None, made: dict[str, Any]) -> dict[str, Any]:
+        """An item or a part, with what is stored of it beside what was made of it."""
+        if stored is None or kind_of(stored) != made["type"]:
+            return made
+        kept = RESPONSES.fit(stored, self._notes)
+        kept.pop("id", None)  # which only its first use has
+        return {**kept, **made}
 
     def _own_id(self, id: str | None) -> str | None:
         """An item's id where it may be sent: fit, and used for the first time."""
@@ -293,23 +343,67 @@ class ItemMaker:
         self._used.add(id)
         return id
 
-    def _message(self, run: Sequence[TextPart]) -> dict[str, Any]:
+    def _message(self, run: Sequence[TextPart | ProviderBlock]) -> Iterator[dict[str, Any]]:
+        if isinstance(whole := run[0], ProviderBlock) and whole.is_item:
+            yield self._item(whole)
+            return
+        texts = [part for part in run if isinstance(part, TextPart)]
+        id = self._own_id(texts[0].item_id) if texts else None
         item: dict[str, Any] = {"type": "message", "role": "assistant"}
-        id = self._own_id(run[0].item_id)
-        if id is None:
-            item["content"] = "\n\n".join(text.text for text in run)
+        if id is not None:
+            status = (run[0].source or {}).get("status")
+            known = status if status in ("in_progress", "incomplete") else "completed"
+            item |= {"id": id, "status": known, "content": [self._said(part) for part in run]}
+        elif texts:
+            for part in run:
+                self._note_lost(part)
+            item["content"] = "\n\n".join(text.text for text in texts)
         else:
-            item |= {"id": id, "status": "completed"}
-            item["content"] = [
-                {"type": "output_text", "text": text.text, "annotations": []} for text in run
-            ]
-        if run[0].phase:
-            item["phase"] = run[0].phase
+            for part in run:
+                self._note_lost(part)
+            return
+        if texts and texts[0].phase:
+            item["phase"] = texts[0].phase
+        yield item
+
+    def _note_lost(self, part: TextPart | ProviderBlock) -> None:
+        if isinstance(part, TextPart):
+            note_citations(part, self._notes)
+        else:
+            part.leave_out(self._notes)
+
+    def _said(self, part: TextPart | ProviderBlock) -> dict[str, Any]:
+        if isinstance(part, ProviderBlock):
+            note_unknown(part.block, part.maker, self._notes)
+            return RESPONSES.fit(part.block, self._notes)
+        if kind_of(part.stored or {}) == "refusal":
+            return {"type": "refusal", "refusal": part.text}
+        made = {"type": "output_text", "text": part.text}
+        return {"annotations": [], **self._fit(part.stored, made)}
+
+    def _item(self, part: ProviderBlock) -> dict[str, Any]:
+        item = RESPONSES.fit(part.block, self._notes)
+        if kind_of(item) != "item_reference" and isinstance(item.get("id"), str):
+            item["id"] = self._unique_id(item["id"])
         return item
 
+    def _unique_id(self, wanted: str) -> str:
+        """An id that was not given before: the wanted one, or one made of it."""
+        id, again = self._own_id(wanted), 0
+        while id is None:
+            id = self._own_id(f"{wanted.partition('_')[0][:8]}_{digest(f'{wanted} {again}')}")
+            again += 1
+        return id
+
     def _call(self, call: SentCall) -> dict[str, Any]:
+        kind = kind_of(call.stored or {})
+        if kind in CALL_ITEMS and kind not in ("function_call", "custom_tool_call"):
+            if call.id in self._native:
+                item = self._fit(call.stored, {"type": kind, "call_id": call.id})
+                return {**item, "id": self._unique_id(call.item_id or f"call_{call.id}")}
+            self._notes.add(as_function(kind))
         name = sent_name(call, self._notes)
-        item: dict[str, Any] = {"type": "function_call", "call_id": call.id, "name": name}
+        item = {"type": "function_call", "call_id": call.id, "name": name}
         if call.freeform:
             item["type"] = "custom_tool_call"
             item["input"] = call.arguments
@@ -317,42 +411,70 @@ class ItemMaker:
             item["arguments"] = arguments_of(call)
         if id := self._own_id(call.item_id):
             item["id"] = id
-        return item
+        return self._fit(call.stored, item)
 
     def _sealed(self, thinking: Thinking) -> dict[str, Any]:
         item = dict(thinking.item or {})
-        id = self._own_id(item["id"])
-        again = 0
-        while id is None:
-            id = self._own_id(f"rs_{digest(f'{thinking.seal} {again}')}")
-            again += 1
-        item["id"] = id
-        return item
+        item["id"] = self._unique_id(item["id"] or f"rs_{digest(thinking.seal)}")
+        return self._fit(thinking.stored, item)
 
     def user(self, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
         for part in parts:
             if isinstance(part, Result):
-                kind = "custom_tool_call" if part.freeform else "function_call"
-                yield {"type": f"{kind}_output", "call_id": part.id, "output": self._output(part)}
-        for role, run in by_authority(parts):
-            content = only_text(run) or [self._content_part(part) for part in run]
-            yield {"type": "message", "role": role, "content": content}
+                yield self._result(part)
+        for role, run in by_message(parts):
+            if isinstance(whole := run[0], ProviderBlock) and whole.is_item:
+                yield self._item(whole)
+                continue
+            is_plain = kind_of(getattr(whole, "stored", None) or {}) != "input_text"
+            content = only_text(run) if is_plain else None
+            made = {"type": "message", "role": role}
+            said = content or [self._content_part(part) for part in run]
+            yield {**made, "content": said}
+
+    def _result(self, result: Result) -> dict[str, Any]:
+        stored = result.stored or {}
+        kind = kind_of(stored)
+        if kind in RESULT_ITEMS and kind not in ("function_call_output", "custom_tool_call_output"):
+            key = "call_id" if "call_id" in RESPONSES.keys[kind] else "id"
+            made: dict[str, Any] = {"type": kind, key: result.id}
+        else:
+            kind = "custom_tool_call" if result.freeform else "function_call"
+            made = {"type": f"{kind}_output", "call_id": result.id}
+            made["output"] = self._output(result)
+        item = self._fit(result.stored, made)
+        if "id" not in item and (id := self._own_id(text_or(stored.get("id")) or None)):
+            item["id"] = id
+        return item
 
     def _output(self, result: Result) -> str | list[dict[str, Any]]:
-        if all(isinstance(part, TextPart) for part in result.parts):
+        is_text = all(
+            isinstance(part, TextPart) and kind_of(part.stored or {}) != "input_text"
+            for part in result.parts
+        )
+        if is_text:
             return output_text(result)
         lead = [TextPart(FAILED)] if result.failed else []
         return [self._content_part(part) for part in (*lead, *result.parts)]
 
-    def _content_part(self, part: TextPart | Media) -> dict[str, Any]:
+    def _content_part(self, part: Said) -> dict[str, Any]:
+        if isinstance(part, ProviderBlock):
+            note_unknown(part.block, part.maker, self._notes)
+            return RESPONSES.fit(part.block, self._notes)
+        if isinstance(part, TextPart):
+            note_citations(part, self._notes)
+        return self._fit(part.stored, self._made_part(part))
+
+    def _made_part(self, part: TextPart | Media) -> dict[str, Any]:
         if isinstance(part, TextPart):
             return {"type": "input_text", "text": part.text}
         own_file = part.file_id if part.file_host == "openai" else None
         if part.kind == "image":
+            shown = {"type": "input_image", "detail": detail_of(part) or "auto"}
             if where := image_url(part):
-                return {"type": "input_image", "image_url": where, "detail": "auto"}
+                return {**shown, "image_url": where}
             if own_file:
-                return {"type": "input_image", "file_id": own_file, "detail": "auto"}
+                return {**shown, "file_id": own_file}
         elif is_sendable_data(part):
             return {"type": "input_file", **file_of(part)}
         elif part.url:
@@ -362,5 +484,9 @@ class ItemMaker:
         return {"type": "input_text", "text": instead_of(part, self._notes)}
 
 
-def _item_of(text: TextPart) -> tuple[str | None, str | None]:
-    return text.item_id, text.phase
+def _item_of(part: Part) -> tuple[Any, ...]:
+    """What the parts of one message have in common."""
+    if isinstance(part, TextPart):
+        return id(part.source), part.item_id, part.phase
+    source = part.source if isinstance(part, ProviderBlock) else None
+    return id(source), None, None

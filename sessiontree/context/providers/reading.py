@@ -16,9 +16,10 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from sessiontree.context.providers.accepted import is_of_anthropic, is_of_openai
 from sessiontree.context.providers.values import (
     RequestNotes,
     base64_of,
@@ -35,6 +36,7 @@ from sessiontree.core.message import (
     CALL_BLOCKS,
     CALL_ITEMS,
     IMAGE_BLOCKS,
+    RESPONSES_ITEMS,
     RESULT_BLOCKS,
     RESULT_ITEMS,
     THOUGHT_BLOCKS,
@@ -44,6 +46,7 @@ from sessiontree.core.message import (
     json_text,
     kind_of,
     result_ids,
+    role_of,
     text_of,
 )
 
@@ -59,6 +62,9 @@ class TextPart:
     item_id: str | None = None  # the id of its OpenAI Responses item, or None
     phase: str | None = None  # OpenAI's `commentary` or `final_answer`, or None
     instruction: bool = False  # whether its message had OpenAI's role `developer`
+    # the block and the message that it was read from, or None
+    stored: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    source: Message | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,9 @@ class Media:
     file_id: str | None = None  # the id of a file that `file_host` keeps, or None
     file_host: str = ""  # `anthropic` or `openai`
     name: str | None = None  # the file's name or title, or None
+    # as for `TextPart`
+    stored: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    source: Message | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,8 @@ class Thinking:
     redacted: bool = False  # whether it is an Anthropic block without text
     item: dict[str, Any] | None = None  # the Responses item, `reasoning` or `compaction`, or None
     told: str = ""  # the readable text of such an item
+    # as for `TextPart`
+    stored: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,8 @@ class SentCall:
     arguments: Any  # an object, or text for a tool that takes free text
     freeform: bool = False  # whether the tool takes free text
     item_id: str | None = None  # the id of its OpenAI Responses item, or None
+    # as for `TextPart`
+    stored: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +122,39 @@ class Result:
     failed: bool = False  # whether it is marked as an error
     name: str = ""  # the tool's name, empty where it is not known
     freeform: bool = False  # whether the call had free text
+    # as for `TextPart`
+    stored: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerToolBlock:
-    """A call or a result of a tool that Anthropic itself ran."""
+@dataclass(slots=True)
+class ProviderBlock:
+    """A block or an item that only its maker reads, such as a call of a tool that it runs itself.
 
-    id: str  # of the call, in both
-    block: dict[str, Any]  # as stored
+    `maker` is `anthropic` or `openai`, empty for others, and None if nothing says whose it is.
+    """
+
+    block: Mapping[str, Any]  # as stored
+    maker: str | None
+    is_item: bool = False  # whether it is an item of OpenAI Responses, not a block in a message
+    # as for `TextPart`
+    source: Message | None = field(default=None, compare=False, repr=False)
+
+    entry: str = ""  # the uuid of the entry that it was read from
+
+    @property
+    def id(self) -> str:
+        """The id of the call, in the call and in its result; empty without one."""
+        block = self.block
+        return text_or(block.get("tool_use_id")) or text_or(block.get("id"))
+
+    def leave_out(self, notes: RequestNotes) -> None:
+        """Note that the block is left out."""
+        notes.uuid = self.entry
+        notes.add(f"a block of the kind {kind_of(self.block)!r} was left out")
+        notes.uuid = ""
 
 
-Part = TextPart | Media | Thinking | SentCall | Result | ServerToolBlock
+Part = TextPart | Media | Thinking | SentCall | Result | ProviderBlock
 
 
 _IMAGES: Final = IMAGE_BLOCKS | {"computer_screenshot"}
@@ -133,9 +168,10 @@ def media_in(block: Mapping[str, Any]) -> Media | None:
     A block that cannot be read gives an empty `Media`.
     """
     kind = kind_of(block)
-    if kind in _IMAGES:
-        return _image(block)
-    return _document(block) if kind in _DOCUMENTS else None
+    if kind not in _IMAGES and kind not in _DOCUMENTS:
+        return None
+    media = _image(block) if kind in _IMAGES else _document(block)
+    return media if "mimeType" in block else replace(media, stored=block)
 
 
 def _image(block: Mapping[str, Any]) -> Media:
@@ -227,7 +263,7 @@ def thinking_in(block: Mapping[str, Any], maker: str | None) -> Thinking:
     """The thinking of a block or an item, in a message whose seals `maker` made."""
     kind = kind_of(block)
     if kind in ("reasoning", "compaction"):
-        return _of_item(block)
+        return replace(_of_item(block), stored=block)
     made_by = "anthropic" if maker is None else maker
     if kind == "redacted_thinking":
         return _made(Thinking("", text_or(block.get("data")), made_by, redacted=True))
@@ -276,7 +312,7 @@ def _texts_of(item: Mapping[str, Any]) -> str:
 
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
-_THINKING: Final = THOUGHT_BLOCKS | {"compaction"}
+_SEALED: Final = THOUGHT_BLOCKS | {"compaction"}
 _CUSTOM: Final = frozenset({"custom", "hookMessage"})
 _SUMMARIES: Final = {
     "compactionSummary": "The earlier part of this conversation was replaced by this summary:",
@@ -284,20 +320,42 @@ _SUMMARIES: Final = {
 }
 _SAID: Final = ("content", "tool_calls", "function_call", "refusal", "audio")
 ASSISTANTS: Final = frozenset({"assistant", "model"})
+WITHOUT_CITATIONS: Final = "a text was sent without its citations"
+
+
+def as_function(kind: str) -> str:
+    """The note that the call of a built-in tool is sent as one of a function."""
+    return f"a {kind} was written as the call of a function"
+
+
+def note_citations(part: TextPart, notes: RequestNotes) -> None:
+    """Note the citations of a text that is sent without them."""
+    stored = part.stored
+    if stored is not None and (stored.get("citations") or stored.get("annotations")):
+        notes.add(WITHOUT_CITATIONS)
+
+
+def _side_of(role: str) -> Side:
+    return "user" if role == "user" else "assistant"
 
 
 class MessageReader:
     """Reads messages into parts; notes what could not be read unchanged.
 
-    `model` is the id of the model in force; None where it is not known.
+    `model` is the id of the model in force; None where it is not known. What a translation loses is
+    noted if `translates`; a request, which may take what its provider wrote as it is, notes that
+    itself.
     """
 
-    def __init__(self, notes: RequestNotes, model: str | None) -> None:
+    def __init__(self, notes: RequestNotes, model: str | None, *, translates: bool = True) -> None:
         self.notes = notes
         self._model = model
+        self._translates = translates
+        self._source: Message | None = None  # the message that is read
 
     def parts_of(self, message: Message) -> Iterator[tuple[Side, Part]]:
         """The parts of a message in order, each with its side."""
+        self._source = message
         role = message.get("role")
         kind = kind_of(message)
         if answers_no_call(message):
@@ -308,13 +366,16 @@ class MessageReader:
         elif kind in CALL_ITEMS:
             yield from self._edited(message)
             yield from self._call_item(message, kind)
-        elif role is None and kind in _THINKING:
+        elif role is None and kind in _SEALED:
             edited = isinstance(message.get("content"), str)
             yield from self._edited(message) if edited else self._thinking(message, message)
-        elif isinstance(role, str):
+        elif isinstance(role, str) and kind not in RESPONSES_ITEMS:
             yield from self._spoken(message, role)
         else:
-            self.notes.add(f"an item of the kind {kind!r} was left out")
+            yield (
+                _side_of(role_of(message)),
+                ProviderBlock(message, "openai", True, message, self.notes.uuid),
+            )
 
     def _edited(self, item: Message) -> Iterator[tuple[Side, Part]]:
         if isinstance(item.get("content"), str):
@@ -344,7 +405,7 @@ class MessageReader:
             *self._texts(message.get("refusal"), "assistant"),
         )
         # Thinking alone is never sent: it leads to nothing.
-        is_sent = any(isinstance(part, TextPart | Media | SentCall) for _, part in said)
+        is_sent = any(not isinstance(part, Thinking) for _, part in said)
         if is_sent and is_partial(message):
             self.notes.add("a message that broke off was sent as far as it came")
         yield from said
@@ -369,32 +430,47 @@ class MessageReader:
     ) -> Iterator[tuple[Side, Part]]:
         kind = kind_of(block)
         if kind in _TEXTS:
-            if block.get("citations") or block.get("annotations"):
-                self.notes.add("a text was sent without its citations")
-            yield from self._texts(block.get("text"), side, message, kind)
+            if self._translates and (block.get("citations") or block.get("annotations")):
+                self.notes.add(WITHOUT_CITATIONS)
+            yield from self._texts(block.get("text"), side, message, block)
         elif kind in CALL_BLOCKS:
             arguments = block.get("arguments", block.get("input"))
-            yield from self._call(block.get("id"), block.get("name"), arguments)
+            for on, call in self._call(block.get("id"), block.get("name"), arguments):
+                yield on, replace(call, stored=block)
         elif kind in RESULT_BLOCKS:
             id, failed = text_or(block.get("tool_use_id")), block.get("is_error") is True
-            yield "user", Result(id, self._result_parts(block.get("content")), failed)
-        elif kind in _THINKING:
+            parts = self._result_parts(block.get("content"))
+            yield "user", Result(id, parts, failed, stored=block)
+        elif kind in THOUGHT_BLOCKS or (kind == "compaction" and "id" in block):
             yield from self._thinking(block, message)
         elif kind == "refusal":
-            yield from self._texts(block.get("refusal"), side, message)
+            yield from self._texts(block.get("refusal"), side, message, block)
         elif (document := self._text_document(block)) is not None:
-            yield from self._texts(document, side)
+            yield from self._texts(document, side, message, block)
         elif media := media_in(block):
-            yield side, media
-        elif kind == "server_tool_use" or kind.endswith("_tool_result"):
-            yield from self._hosted(block)
-        elif isinstance(block.get("text"), str):
-            yield from self._texts(block["text"], side, message)
+            yield side, replace(media, source=self._source)
+        elif is_of_anthropic(block) or not isinstance(block.get("text"), str):
+            yield from self._of_provider(block, side, message)
         else:
-            self.notes.add(f"a content block of the kind {kind!r} was left out")
+            yield from self._texts(block["text"], side, message)
+
+    def _of_provider(
+        self, block: Mapping[str, Any], side: Side, message: Message
+    ) -> Iterator[tuple[Side, ProviderBlock]]:
+        if is_partial(message) and not isinstance(block.get("input", {}), Mapping):
+            self.notes.add(f"a block of the kind {kind_of(block)!r} broke off and was left out")
+            return
+        maker: str | None = "anthropic" if is_of_anthropic(block) else "openai"
+        if not is_of_anthropic(block) and not is_of_openai(block):
+            maker = "" if "api" in message or not kind_of(block) else maker_of(message)
+        yield side, ProviderBlock(block, maker, False, message, self.notes.uuid)
 
     def _texts(
-        self, text: Any, side: Side = "user", message: Message | None = None, kind: str = "text"
+        self,
+        text: Any,
+        side: Side = "user",
+        message: Message | None = None,
+        block: Mapping[str, Any] | None = None,
     ) -> Iterator[tuple[Side, TextPart]]:
         """A text, unless it is blank: providers refuse such text."""
         if not isinstance(text, str) or not text:
@@ -403,15 +479,21 @@ class MessageReader:
             self.notes.add("text of nothing but white space was left out")
             return
         clean = self._clean(text)
+        source = self._source
         if message is None:
-            yield side, TextPart(clean)
-        elif side == "user":
-            yield side, TextPart(clean, instruction=message.get("role") == "developer")
+            yield side, TextPart(clean, stored=block, source=source)
+            return
+        stored = None if "api" in message else block  # pi's blocks have keys of their own
+        if side == "user":
+            is_instruction = message.get("role") == "developer"
+            yield side, TextPart(clean, None, None, is_instruction, stored, source)
         else:
             phase = message.get("phase")
             known = phase if phase in ("commentary", "final_answer") else None
-            id = message.get("id") if kind == "output_text" else None
-            yield side, TextPart(clean, id if isinstance(id, str) else None, known)
+            is_output = block is not None and kind_of(block) in ("output_text", "refusal")
+            id = message.get("id") if is_output else None
+            own = id if isinstance(id, str) else None
+            yield side, TextPart(clean, own, known, False, stored, source)
 
     def _clean(self, text: str) -> str:
         clean = clean_text(text)
@@ -426,13 +508,6 @@ class MessageReader:
             self.notes.add("thinking of another model was left out: its seal binds it to that one")
         elif thinking.seal or thinking.text or thinking.item:
             yield "assistant", thinking
-
-    def _hosted(self, block: Mapping[str, Any]) -> Iterator[tuple[Side, Part]]:
-        id = block.get("id", block.get("tool_use_id"))
-        if isinstance(id, str):
-            yield "assistant", ServerToolBlock(id, dict(block))
-        else:
-            self.notes.add(f"a content block of the kind {kind_of(block)!r} was left out")
 
     def _chat_calls(self, message: Message) -> Iterator[tuple[Side, Part]]:
         calls = message.get("tool_calls")
@@ -452,13 +527,15 @@ class MessageReader:
         name = item.get("name")
         if kind not in ("function_call", "custom_tool_call"):
             name = name or kind.removesuffix("_call")
-            self.notes.add(f"a {kind} was written as the call of a function")
+            if self._translates:
+                self.notes.add(as_function(kind))
         asked = (item.get(key) for key in ("arguments", "input", "action", "operation"))
         arguments = next((value for value in asked if value is not None), None)
         own = item.get("id")
         freeform = kind == "custom_tool_call"
         for side, call in self._call(item.get("call_id"), name, arguments, freeform=freeform):
-            yield side, replace(call, item_id=own if isinstance(own, str) else None)
+            item_id = own if isinstance(own, str) else None
+            yield side, replace(call, item_id=item_id, stored=item)
 
     def _call(
         self, id: Any, name: Any, arguments: Any, *, freeform: bool = False
@@ -497,7 +574,8 @@ class MessageReader:
         content = message.get("content", message.get("output"))
         name, failed = text_or(message.get("toolName")), message.get("isError") is True
         freeform = kind_of(message) == "custom_tool_call_output"
-        return Result(id, self._result_parts(content), failed, name, freeform)
+        stored = message if kind_of(message) in RESULT_ITEMS else None
+        return Result(id, self._result_parts(content), failed, name, freeform, stored)
 
     def _result_parts(self, content: Any) -> tuple[TextPart | Media, ...]:
         blocks = content if isinstance(content, list) else [content]
@@ -506,17 +584,22 @@ class MessageReader:
     def _parts_of_result(self, block: Any) -> Iterator[TextPart | Media]:
         if block is None:
             return
+        stored = block if isinstance(block, Mapping) else None
         if isinstance(block, Mapping):
             text = block.get("text") if kind_of(block) in _TEXTS else self._text_document(block)
             if text is None and (media := media_in(block)):
-                yield media
+                yield replace(media, source=self._source)
                 return
             block = text if isinstance(text, str) else json_text(block)
         text = block if isinstance(block, str) else json_text(block)
-        yield from (part for _, part in self._texts(text))
+        yield from (part for _, part in self._texts(text, block=stored))
 
     def _text_document(self, block: Mapping[str, Any]) -> str | None:
+        """The text of a document or a search result; None for another block."""
         source = block.get("source")
+        if kind_of(block) == "search_result":
+            heads = (block.get("title"), source, text_of(block))
+            return "\n".join(head for head in heads if isinstance(head, str) and head) or None
         if kind_of(block) != "document" or not isinstance(source, Mapping):
             return None
         text, title = source.get("data"), block.get("title")
