@@ -94,25 +94,37 @@ class Context:
         self._settings = found.get
         return self
 
-    def to_anthropic(self) -> AnthropicRequest:
+    def to_anthropic(self, *, model: str | None = None) -> AnthropicRequest:
         """Return the context as the arguments of a request to Anthropic's Messages API.
 
         Example: `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`.
+
+        Args:
+            model: the model that the request is for, by default the current one. Thinking of other
+                models is left out; a name with a date, a vendor or a region is the same model.
         """
         from sessiontree.context.providers import anthropic  # slow to load, and few callers need it
 
-        return self._request(anthropic.request)
+        return self._request(anthropic.request, model)
 
     @overload
-    def to_openai(self, api: Literal["responses"] = "responses") -> ResponsesRequest: ...
-    @overload
-    def to_openai(self, api: Literal["chat"]) -> ChatRequest: ...
-    @overload
-    def to_openai(self, api: Literal["responses", "chat"]) -> ResponsesRequest | ChatRequest: ...
     def to_openai(
-        self, api: Literal["responses", "chat"] = "responses"
+        self, api: Literal["responses"] = "responses", *, model: str | None = None
+    ) -> ResponsesRequest: ...
+    @overload
+    def to_openai(self, api: Literal["chat"], *, model: str | None = None) -> ChatRequest: ...
+    @overload
+    def to_openai(
+        self, api: Literal["responses", "chat"], *, model: str | None = None
+    ) -> ResponsesRequest | ChatRequest: ...
+    def to_openai(
+        self, api: Literal["responses", "chat"] = "responses", *, model: str | None = None
     ) -> ResponsesRequest | ChatRequest:
         """Return the arguments of a request to OpenAI's Responses API or Chat Completions API.
+
+        Args:
+            api: `responses` or `chat`.
+            model: as for `to_anthropic`.
 
         Raises:
             TooMuchError: the messages have more than 100,000 content blocks and calls.
@@ -123,13 +135,13 @@ class Context:
         if api not in ("responses", "chat"):
             raise UsageError(f"OpenAI has no API {api!r} here; give 'responses' or 'chat'")
         if api == "chat":
-            return self._request(openai.request)
-        return self._request(openai.responses_request)
+            return self._request(openai.request, model)
+        return self._request(openai.responses_request, model)
 
-    def _request(self, request: Callable[..., R]) -> R:
+    def _request(self, request: Callable[..., R], model: str | None) -> R:
         uuids = self._uuids()
-        model = self.model
-        model_id = model.get("modelId") if model else None
+        current = self.model or {}
+        model_id = model or current.get("modelId")
         return request(
             self.messages, uuids, system=self.system, model=model_id, is_paired=self._is_paired
         )

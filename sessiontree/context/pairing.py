@@ -7,7 +7,8 @@ The rules:
 - a result is directly behind its call, parallel ones in the order of the calls, and before all
   other content of the messages that bring them;
 - a call that was never answered gets a result that says it was interrupted;
-- a result without its call, or a second one for the same call, is left out.
+- a result without its call, or a second one for the same call, is left out;
+- a call that a message broke off in is left out: the model never made it.
 
 Messages that hold one response in pieces, all of one `id`, make their calls together: the results
 follow the last piece, in the order in which they came. So do consecutive call items of OpenAI
@@ -36,9 +37,11 @@ from sessiontree.core.message import (
     ToolCall,
     calls_of,
     interrupted_result,
+    is_partial,
     is_result_block,
     kind_of,
     result_ids,
+    without_cut_calls,
 )
 
 Source = TypeVar("Source")
@@ -161,6 +164,11 @@ class Pairing(Generic[Source]):
 
     def take(self, message: Message, source: Source) -> None:
         place = len(self._taken)
+        if is_partial(message):
+            message, cut = without_cut_calls(message)
+            for call in cut:
+                broken = f"call {call.id} of {call.name or 'a tool'} broke off"
+                self._handed_out.append((place, f"{broken} and was left out: it was never run"))
         self._taken.append(message)
         self._taken_sources.append(source)
         ids = result_ids(message)
@@ -337,7 +345,7 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
                 return place
             called.append(id)
         if called:
-            if not _distinct(called):
+            if not _distinct(called) or is_partial(message):
                 return place
             place_of_calls = place
             called.reverse()

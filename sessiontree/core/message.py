@@ -259,6 +259,35 @@ def calls_beside(message: Message) -> list[ToolCall]:
     return calls
 
 
+def without_cut_calls(message: Message) -> tuple[Message, list[ToolCall]]:
+    """A message that broke off without the calls that it broke off in, and those calls.
+
+    The arguments of such a call are text that is not a JSON object yet.
+    """
+    cut = [call for call in calls_of(message) if _is_cut(call)]
+    if not cut:
+        return message, cut
+    made, content, calls = dict(message), message.get("content"), message.get("tool_calls")
+    if isinstance(content, list):
+        made["content"] = [b for b in content if (c := call_in(b)) is None or not _is_cut(c)]
+    if isinstance(calls, list):
+        kept = [c for c in calls if not any(map(_is_cut, calls_beside({"tool_calls": [c]})))]
+        made["tool_calls"] = kept
+        if not kept:
+            del made["tool_calls"]
+            made.setdefault("content", [])
+    return made, cut
+
+
+def _is_cut(call: ToolCall) -> bool:
+    if not isinstance(call.arguments, str):
+        return False
+    try:
+        return not isinstance(json.loads(call.arguments), dict)
+    except (ValueError, RecursionError):
+        return True
+
+
 def tools_of(message: Message) -> list[str]:
     """The names of the tools that a message calls, or whose result it says it is."""
     named = message.get("toolName", message.get("name") if message.get("role") == TOOL else None)

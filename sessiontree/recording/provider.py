@@ -54,6 +54,12 @@ class OpenBlock:
         self._texts.setdefault(_TEXT_OF_DELTA[str(kind)][1], []).append(text)
         return True
 
+    def broken(self) -> dict[str, Any]:
+        """The block as far as it came; a call of which no argument came has an empty text."""
+        block = self.finished()
+        is_bare = "input" not in self._texts and block.get("input") == {}
+        return {**block, "input": ""} if is_bare else block
+
     def finished(self) -> dict[str, Any]:
         """The block as it is now, its input as text where that is not JSON yet."""
         block = self.start.copy()
@@ -182,7 +188,7 @@ class AnthropicEvents:
     def rest(self) -> list[Part]:
         """The blocks that are open, as far as they came."""
         left, self._open = self._open, {}
-        return [(index, storable(block.finished())) for index, block in sorted(left.items())]
+        return [(index, storable(block.broken())) for index, block in sorted(left.items())]
 
     def _add(self, index: int, delta: Mapping[str, Any]) -> None:
         if index not in self._open:

@@ -223,7 +223,10 @@ class MessageStream:
         """
         self._check_open()
         if self._open is not None:
-            self.stop()
+            broke_off = facts.get("stopReason") == ABORTED
+            key = _DELTA_KEYS.get(self._open["type"])
+            is_bare = broke_off and not self._deltas and key in ("arguments", "input")
+            self.stop(**{key: self._open.get(key) or ""} if is_bare and key else {})
         if (items := self._items()) is not None:
             return self._end_items(items)
         found: Mapping[str, Any] = {}

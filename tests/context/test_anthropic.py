@@ -105,6 +105,13 @@ def test_thinking_goes_to_the_model_that_thought_it_alone() -> None:
     assert "another model" in warned(*history, signed(model="claude-b"))
 
 
+def test_a_request_is_for_the_model_that_it_names() -> None:
+    history = context(user("?"), signed(model="claude-a-4-20250101"), user("and?"))
+    for model, is_kept in ((None, True), ("anthropic/claude-a-4", True), ("claude-b", False)):
+        sent = anthropic_blocks(history.to_anthropic(model=model))[1][1]
+        assert (sent == signed()["content"]) == is_kept, model
+
+
 def test_ids_are_made_fit_and_never_shared() -> None:
     ids = ["a.b", "a_b", "a b", "a.b", "", "é", "x" * 65, "call_1|fc_1", "call_1"]
     turns = [message for id in ids for message in (assistant(call(id)), result(id, id))]

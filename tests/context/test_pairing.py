@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.context.pairing import Pairing
-from sessiontree.core.message import Message
+from sessiontree.core.message import Message, result_ids
 from tests.support.conversation import user
 from tests.support.histories import SHAPES, call, fault_of, histories, result, said, spoken_in
 from tests.support.paired import pair
@@ -338,3 +338,33 @@ def test_results_without_calls_cost_no_more_than_their_number() -> None:
     pairing.take_all(messages, [None] * len(messages))
     assert process_time() - before < 3
     assert pairing.result()[0] == []
+
+
+def test_a_call_that_a_message_broke_off_in_is_left_out_and_whole_ones_stay() -> None:
+    whole = {"type": "tool_use", "id": "a", "name": "ls", "input": {}}
+    for arguments in ('{"command": "rm -rf /tm', ""):
+        cut = {"type": "tool_use", "id": "b", "name": "bash", "input": arguments}
+        words = {"type": "text", "text": "Look."}
+        with Session.create(cwd="/project") as session:
+            session.append_message({"role": "user", "content": "go"})
+            content = [words, whole, cut]
+            broken = {"role": "assistant", "content": content, "stopReason": "aborted"}
+            session.append_message(broken)
+            context = session.context()
+            assert context.messages[1]["content"] == [words, whole]
+            assert [result_ids(message) for message in context.messages[2:]] == [["a"]]
+            assert any("call b of bash broke off" in warning for warning in context.warnings)
+            assert session.context(verbatim=True).messages[1] == broken
+            for request in (context.to_anthropic(), context.to_openai(), context.to_openai("chat")):
+                assert "bash" not in str(request.params)
+
+
+def test_a_cut_call_of_chat_is_left_out() -> None:
+    calls = [
+        {"id": id, "type": "function", "function": {"name": "ls", "arguments": arguments}}
+        for id, arguments in (("a", "{}"), ("b", '{"x'))
+    ]
+    with Session.create(cwd="/project") as session:
+        message = {"role": "assistant", "content": None, "tool_calls": calls, "partial": True}
+        session.append_message(message)
+        assert session.context().messages[0]["tool_calls"] == calls[:1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sessiontree.context.providers.reading import maker_of
-from sessiontree.context.providers.values import base64_of, data_url_parts
+from sessiontree.context.providers.values import base64_of, data_url_parts, is_same_model
 
 
 def test_base64_is_padded_or_refused() -> None:
@@ -45,3 +45,22 @@ def test_who_sealed_a_thinking_is_told_by_api_provider_and_model() -> None:
     for api, provider, model, maker in cases:
         said = {"api": api, "provider": provider, "model": model}
         assert maker_of({"role": "assistant", **said}) == maker
+
+
+def test_the_names_of_one_model_are_the_same_model_and_others_are_not() -> None:
+    names = (
+        *("claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "anthropic/claude-sonnet-4.5"),
+        *("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5@20250929"),
+        *("claude-sonnet-4-5-latest", "claude-sonnet-4-5[1m]"),
+    )
+    for name in names:
+        assert all(is_same_model(name, other) for other in names), name
+    assert is_same_model("gpt-5", "gpt-5-2025-08-07")
+    for one, other in (
+        ("gpt-5", "gpt-5.1"),
+        ("gpt-5", "gpt-5-mini"),
+        ("claude-sonnet-4-5", "claude-opus-4-5"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-20250514"),
+        ("claude-3-5-sonnet-20240620", "claude-3-5-sonnet-20241022"),
+    ):
+        assert not is_same_model(one, other), other

@@ -27,6 +27,7 @@ from sessiontree.context.providers.values import (
     clean_value,
     data_url_parts,
     fit_name,
+    is_same_model,
     object_in,
     text_or,
 )
@@ -504,7 +505,12 @@ class MessageReader:
     def _thinking(self, block: Mapping[str, Any], message: Message) -> Iterator[tuple[Side, Part]]:
         thinking = thinking_in(block, maker_of(message))
         named = message.get("model")
-        if thinking.seal and self._model and isinstance(named, str) and named != self._model:
+        if (
+            thinking.seal
+            and self._model
+            and isinstance(named, str)
+            and not is_same_model(named, self._model)
+        ):
             self.notes.add("thinking of another model was left out: its seal binds it to that one")
         elif thinking.seal or thinking.text or thinking.item:
             yield "assistant", thinking

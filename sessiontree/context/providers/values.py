@@ -14,6 +14,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NoReturn, NotRequired, TypedDict
 
 from sessiontree.core.message import json_text
@@ -88,6 +89,32 @@ def data_url_parts(url: str) -> tuple[str, str] | None:
 def text_or(value: Any, otherwise: str = "") -> str:
     """The value where it is text, else `otherwise`."""
     return clean_text(value) if isinstance(value, str) else otherwise
+
+
+_VENDOR: Final = re.compile(r"(?:[a-z-]+\.)+(?=[a-z])")
+_MODEL: Final = re.compile(
+    r"(?P<name>.+?)(?:-0)?"
+    r"(?:[-@](?P<date>\d{8}|\d{4}-\d\d-\d\d))?"
+    r"(?:@default|[-@]latest)?(?:-v\d+(?::.*)?)?(?:[:\[].*)?"
+)
+
+
+def is_same_model(one: str, other: str) -> bool:
+    """True if two names are of one model: with or without its date, vendor, region or version."""
+    if one == other:
+        return True
+    (name, date), (other_name, other_date) = _model_of(one), _model_of(other)
+    return name == other_name and (date == other_date or not (date and other_date))
+
+
+@lru_cache(maxsize=256)
+def _model_of(name: str) -> tuple[str, str]:
+    """The bare name of a model, and the digits of its date."""
+    bare = _VENDOR.sub("", name.strip().lower().rpartition("/")[2], count=1)
+    match = _MODEL.fullmatch(bare)
+    if match is None:
+        return bare, ""
+    return match["name"].replace(".", "-"), (match["date"] or "").replace("-", "")
 
 
 class GivenIds:
