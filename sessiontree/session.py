@@ -20,7 +20,14 @@ from sessiontree.core.blocks import Resolution
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage, Note
-from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry, check_fields, check_session_name
+from sessiontree.core.entry import (
+    ANNOTATIONS,
+    HEADER,
+    SUBAGENT,
+    Entry,
+    check_fields,
+    check_session_name,
+)
 from sessiontree.core.header import LANE_KEY
 from sessiontree.core.index import Branch
 from sessiontree.core.jsonbytes import Dumpable
@@ -1221,10 +1228,12 @@ class Session:
     def needs_compaction(
         self, window: int, reserve: int = RESERVE_TOKENS, *, count: TokenCounter = estimate_tokens
     ) -> bool:
-        """Whether the context leaves less than `reserve` tokens of the model's window.
+        """True if the context leaves less than `reserve` tokens of the model's window.
 
-        The messages and the system text are counted, by an estimate. The definitions of tools are
-        not in a session: count them, and the longest answer, in `reserve`.
+        The usage that the provider reported last on the path counts, with an estimate of what came
+        after it; it includes the system text and the definitions of tools. Without a report since
+        the last compaction, messages and system text are estimated, and tools are not: `reserve`
+        must have room for them, and for the longest answer.
 
         Args:
             window: the number of tokens of the model's context window.
@@ -1235,7 +1244,42 @@ class Session:
             UsageError: `window` or `reserve` is not a number of tokens, or `reserve` is not less
                 than `window`.
         """
-        return compaction.needs_compaction(self.context(count=count), window, reserve, count)
+        return compaction.needs_compaction(self.cursor, window, reserve, count)
+
+    def auto_compact(
+        self,
+        window: int,
+        summarizer: Summary = summarize,
+        *,
+        reserve: int = RESERVE_TOKENS,
+        keep: int | None = None,
+        count: TokenCounter = estimate_tokens,
+        instructions: str | None = None,
+    ) -> Entry | None:
+        """Compact the context if it needs it; call it before each request.
+
+        What is kept begins before a prompt where possible, never between a call and its result, and
+        includes calls without a result: tools may run meanwhile. While the summarizer works, no
+        lock is held, and what is written meanwhile stays in the context.
+
+        Args:
+            window, reserve, count: as for `needs_compaction`.
+            summarizer: a function of the replaced entries that returns the summary; `entries.text`
+                is a request to a model. By default `sessiontree.summarize`, which asks none.
+            keep: the approximate number of tokens to keep, by default a quarter of what may be
+                used, and at most 20,000.
+            instructions: as for `compact`.
+
+        Returns:
+            The compaction; None if the context is small enough, if nothing can be left out, or if
+              the session moved or was compacted meanwhile.
+
+        Raises:
+            UsageError: as for `needs_compaction` and `compact`.
+        """
+        return compaction.auto_compact(
+            self.writer, window, summarizer, reserve, keep, count, instructions
+        )
 
     # Combine
 
@@ -1463,6 +1507,27 @@ class Session:
         if empty and at is not None:
             raise UsageError("give 'at' or 'empty', not both")
         return self._on(lanes.lane(self._file, self.writer, name, at, empty=empty))
+
+    def subagent(self, call_id: str, name: str | None = None) -> Session:
+        """Open the lane of a subagent that a tool call started, as a session to close separately.
+
+        The lane begins with an empty context. What the subagent does is not a branch: `branches`,
+        `tree` and `stats` do not count it, and `outline` has it below the turn with the call. The
+        same call gives the same lane again, also after a crash.
+
+        Args:
+            call_id: the id of the tool call, which is in a message on the current path.
+            name: the name or type of the subagent, as people see it.
+
+        Raises:
+            UsageError: no message on the current path has the call.
+        """
+        lane, facts = lanes.subagent_of(self.cursor, call_id, name)
+        opened = self.lane(lane, empty=True)
+        with closed_on_failure(opened):
+            if opened.leaf.lane != lane:
+                opened.append("custom", customType="sessiontree" + SUBAGENT, data=facts)
+        return opened
 
     def scratch(self, at: Ref | None = None) -> Session:
         """Open a new scratch lane at an entry, by default the leaf, as a new session.

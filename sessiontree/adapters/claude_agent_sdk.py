@@ -45,10 +45,9 @@ from sessiontree.adapters.claude_lines import (
     made,
     restored,
 )
-from sessiontree.agents.base import lane_name
 from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.core.codec import lines_in
-from sessiontree.core.entry import Entry, seconds_of
+from sessiontree.core.entry import Entry, lane_of_subagent, seconds_of
 from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
@@ -380,7 +379,7 @@ def _start(session: Session, tree: TreeIndex, subpath: str, lines: list[SdkLine]
     caller = _caller(session, known.get("toolUseId"))
     data = {"agentId": agent, **known, **({"calledBy": caller} if caller else {})}
     uuid = next(start for start in _starts_of(session, subpath) if tree.row(start) == NO_ROW)
-    name = lane_name(agent[:60])
+    name = lane_of_subagent(agent[:60])
     names = (name if number == 1 else f"{name}.{number}" for number in count(1))
     lane = next(name for name in names if name not in tree.lanes)
     fields = {

@@ -24,7 +24,7 @@ import orjson
 from sessiontree.core import limits
 from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
 from sessiontree.core.damage import UNKNOWN_TYPE
-from sessiontree.core.entry import AGENT_LANE, HEADER, decode_leniently
+from sessiontree.core.entry import HEADER, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.limits import SHORT_BYTES, Budget
@@ -321,14 +321,6 @@ class LineMaker:
             self.report("cut short", line.place, "the file ends in the middle of a line")
         else:
             self.report("unreadable", line.place, "the line is not JSON and was skipped")
-
-
-_NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
-
-
-def lane_name(agent: str) -> str:
-    """The lane of the subagent with this id."""
-    return f"{AGENT_LANE}{_NOT_IN_LANE_NAME.sub('-', agent).strip('-') or 'unnamed'}"
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:

@@ -289,6 +289,7 @@ class AsyncSession(_NotPlain, Awaiting[Session]):
     compact = awaited(Session.compact)
     compaction_plan = awaited(Session.compaction_plan)
     needs_compaction = awaited(Session.needs_compaction)
+    auto_compact = awaited(Session.auto_compact)
     cherry_pick = awaited(Session.cherry_pick)
     merge = awaited(Session.merge)
     edit_context = awaited(Session.edit_context)
@@ -304,6 +305,7 @@ class AsyncSession(_NotPlain, Awaiting[Session]):
     # Lanes
 
     lane = _beside(Session.lane)
+    subagent = _beside(Session.subagent)
     scratch = _beside(Session.scratch)
     keep = awaited(Session.keep)
 

@@ -407,6 +407,17 @@ def check_session_name(name: Any) -> None:
         )
 
 
+SUBAGENT: Final = ":subagent"
+"""The end of the `customType` of a custom entry that begins the lane of a subagent."""
+
+_NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
+
+
+def lane_of_subagent(id: str) -> str:
+    """Return the lane of the subagent with this id."""
+    return f"{AGENT_LANE}{_NOT_IN_LANE_NAME.sub('-', id).strip('-') or 'unnamed'}"
+
+
 def is_of_subagent(lane: str | None) -> bool:
     """True if a lane has the work of a subagent of another agent's session."""
     return lane is not None and lane.startswith(AGENT_LANE)

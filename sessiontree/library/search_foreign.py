@@ -22,11 +22,11 @@ import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
-from sessiontree.agents.base import AgentSource, LinePlace, PartOfSource, Reader, lane_name
+from sessiontree.agents.base import AgentSource, LinePlace, PartOfSource, Reader
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
-from sessiontree.core.entry import Entry, decode_object
+from sessiontree.core.entry import Entry, decode_object, lane_of_subagent
 from sessiontree.core.migrate import migrate, migrate_alone, uuid_of_line
 from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.opening import FileStart
@@ -95,7 +95,7 @@ class ForeignFile:
         for draft in reader.translate(alone, _unreported):
             if draft.line.place.offset:  # the header of a file without one is at 0
                 found = decode(draft.encoded(), offset, ignore)
-                lane = lane_name(_agent(self.files[number])) if number else None
+                lane = lane_of_subagent(_agent(self.files[number])) if number else None
                 return replace(found, lane=lane or found.lane) if found is not None else None
         return None
 

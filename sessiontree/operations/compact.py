@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,8 @@ from sessiontree.context.compaction import KEEP_TOKENS, Slice, Summary, TokenCou
 from sessiontree.context.context import Context
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import PIECES, Entry
-from sessiontree.core.message import Message
+from sessiontree.core.message import Message, is_item, kind_of
+from sessiontree.core.usage import usage_of
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.names import LEAF
 from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
@@ -142,7 +143,23 @@ def compact(
     return writer.write_run(drafts, None, "compact", seen=seen, again=draft)
 
 
-def needs_compaction(context: Context, window: int, reserve: int, count: TokenCounter) -> bool:
+class ContextSize(NamedTuple):
+    """How many tokens a context has."""
+
+    used: int  # as the provider reported, with an estimate of what came after; else an estimate
+    estimated: int  # an estimate of all messages and the system text
+
+
+def needs_compaction(
+    cursor: Cursor, window: int, reserve: int, count: TokenCounter, at: Ref | None = None
+) -> bool:
+    """See `Session.needs_compaction`; at an entry, by default the leaf."""
+    check_window(window, reserve)
+    return size_of(cursor, count, at).used > window - reserve
+
+
+def check_window(window: int, reserve: int) -> None:
+    """Refuse what is not a window of a model, or leaves nothing of it."""
     if not isinstance(window, int) or window <= 0:
         raise UsageError(f"window is the number of tokens of the model's window, not {window!r}")
     if not isinstance(reserve, int) or not 0 <= reserve < window:
@@ -150,9 +167,131 @@ def needs_compaction(context: Context, window: int, reserve: int, count: TokenCo
             f"reserve is a number of tokens, from 0 to less than the window of {window:,}, not "
             f"{reserve!r}"
         )
-    system = context.system
-    used = context.tokens + (count({"role": "system", "content": system}) if system else 0)
-    return used > window - reserve
+
+
+def size_of(cursor: Cursor, count: TokenCounter, at: Ref | None = None) -> ContextSize:
+    """Return the size of the context at an entry, by default the leaf."""
+    with cursor.alone():
+        context = cursor.context(at, count=count)
+        system = context.system
+        estimated = context.tokens
+        estimated += count({"role": "system", "content": system}) if system else 0
+        reported, answer = _last_reported(cursor, context.leaf)
+        if answer is None:
+            return ContextSize(estimated, estimated)
+        since = _messages_since(context, answer)
+        return ContextSize(reported + sum(map(count, since)), estimated)
+
+
+def _messages_since(context: Context, answer: Entry) -> Sequence[Message]:
+    def is_answer(entry: Entry) -> bool:
+        is_piece = entry.type in PIECES and answer.type in PIECES
+        return entry == answer or (is_piece and message_uuid(entry) == message_uuid(answer))
+
+    places = range(len(context.entries) - 1, -1, -1)
+    last = next((place for place in places if is_answer(context.entries[place])), None)
+    return context.messages if last is None else context.messages[last + 1 :]
+
+
+def _last_reported(cursor: Cursor, leaf: Entry) -> tuple[int, Entry | None]:
+    """The tokens that the provider reported last, and the entry up to which they count.
+
+    A report from before a compaction says nothing of the context; nor does that of a copy.
+    """
+    items: list[Entry] = []
+    for entry in cursor.up(leaf):
+        if entry.type == "compaction":
+            break
+        answer = _answer_in(entry)
+        if tokens := usage_of(answer.get("usage")).tokens:
+            return tokens, entry
+        if entry.type == "message" and (is_item(answer) or kind_of(answer) == "message"):
+            items.append(entry)
+    return _reported_beside(cursor, items) if items else (0, None)
+
+
+def _answer_in(entry: Entry) -> Message:
+    fields = entry.message_as_stored if entry.type == "message" else entry.as_stored
+    if entry.type not in ("message", "message_end", "handle") or not isinstance(fields, dict):
+        return {}
+    metadata = entry.as_stored.get("metadata")
+    is_copy = isinstance(metadata, dict) and "cherryPickedFrom" in metadata
+    return {} if is_copy else fields
+
+
+def _reported_beside(cursor: Cursor, items: Sequence[Entry]) -> tuple[int, Entry | None]:
+    """Do the same for items of OpenAI Responses: an entry beside the path has their usage."""
+    tree = cursor.reader.index()
+    by_uuid = {item.uuid: item for item in items}
+    for row in reversed(tree.rows_of_type("usage")):
+        item = by_uuid.get(tree.uuids[tree.parents[row]])
+        if item is None:
+            continue
+        entry = cursor.reader.entry_at(row)
+        tokens = usage_of(entry.get("usage")).tokens
+        if tokens and entry.get("kind") == "response":
+            return tokens, item
+    return 0, None
+
+
+def auto_compact(
+    writer: EntryWriter,
+    window: int,
+    summarizer: Summary,
+    reserve: int,
+    keep: int | None,
+    count: TokenCounter,
+    instructions: str | None,
+) -> Entry | None:
+    """See `Session.auto_compact`."""
+    cursor = writer.cursor
+    check_window(window, reserve)
+    _check_keep(keep)
+    with cursor.alone():
+        size = size_of(cursor, count)
+        if size.used <= window - reserve:
+            return None
+        kept = min(KEEP_TOKENS, (window - reserve) // 4) if keep is None else keep
+        kept = min(kept, kept * size.estimated // size.used)  # as the estimate counts them
+        chosen = _plan_around_calls(cursor, kept, count, instructions)
+    if chosen is None:
+        return None
+    try:
+        return compact(writer, chosen, summarizer, {})
+    except UsageError:
+        if _fits(cursor, chosen):
+            raise
+        return None  # the session moved, or was compacted, while the model was asked
+
+
+def _plan_around_calls(
+    cursor: Cursor, keep: int, count: TokenCounter, instructions: str | None
+) -> CompactionPlan | None:
+    """A plan that keeps the calls that still run, and what the model has to answer."""
+    from sessiontree.operations.unfinished import running_calls, unfinished  # rarely needed
+
+    running = running_calls(cursor)
+    try:
+        chosen = plan(cursor, None, keep or 1, count, instructions, any_size=False)
+        first = chosen.first_kept
+        if running is None or (first is not None and cursor.is_above(first, running)):
+            return chosen
+    except NothingToDoError:
+        if running is None and unfinished(cursor) is not None:
+            return None  # nothing but what the model has to answer
+    try:
+        first, none = running, 0 if running is None else None
+        return plan(cursor, first, none, count, instructions, any_size=False)
+    except NothingToDoError:
+        return None
+
+
+def _fits(cursor: Cursor, chosen: CompactionPlan) -> bool:
+    try:
+        _check_fits(cursor, chosen)
+    except UsageError:
+        return False
+    return True
 
 
 def _check_keep(keep: int | None) -> None:

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.entry import HEADER, MAIN, Entry
+from sessiontree.core.entry import HEADER, MAIN, Entry, lane_of_subagent
 from sessiontree.core.garbage import SCRATCH
+from sessiontree.core.message import calls_of, message_in
 from sessiontree.engine import names, opening
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
@@ -46,6 +47,25 @@ def lane(
     if empty and (cursor.leaf.lane or MAIN) != name:
         cursor.move(cursor.reader.header)
     return placed
+
+
+def subagent_of(cursor: Cursor, call_id: str, name: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the lane of the subagent of a call, and the facts that its first entry has.
+
+    The entry is as importers write it, so that one rule finds the subagents of all agents.
+    """
+    caller = cursor.nearest(lambda entry: call_id in _calls_in(entry))
+    if caller is None:
+        raise UsageError(
+            f"no message on the current path calls a tool with the id {call_id!r:.80}; store the "
+            "answer with the call first"
+        )
+    named = {} if name is None else {"agentType": name}
+    return lane_of_subagent(call_id), {"calledBy": caller.uuid, "toolUseId": call_id, **named}
+
+
+def _calls_in(entry: Entry) -> list[str]:
+    return [call.id for call in calls_of(message_in(entry.as_stored) or {})]
 
 
 def scratch(writer: EntryWriter, at: Ref | None) -> Opened:

@@ -8,7 +8,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Final, Literal, NamedTuple
 
 from sessiontree.core.blocks import folded_message, is_handle_of_message, message_uuid
@@ -50,6 +50,20 @@ def unfinished(cursor: Cursor) -> Unfinished | None:
         states = (_state_of(found) for found in _messages_up(cursor))
         state = next((state for state in states if state is not None), None)
         return state or None
+
+
+def running_calls(cursor: Cursor) -> Entry | None:
+    """The first entry of the last answer if a call of it has no result yet."""
+    results: set[str] = set()
+    with cursor.alone():
+        for found in _messages_up(cursor, past_moves=True):
+            if calls := {call.id for call in calls_of(found.message)}:
+                is_done = calls <= results
+                return None if is_done else _first_of_answer(cursor, found)
+            results.update(result_ids(found.message))
+            if found.begins_turn or role_of(found.message) == "assistant":
+                return None
+    return None
 
 
 def retract(writer: EntryWriter) -> Entry:
@@ -123,11 +137,12 @@ def _first_of_answer(cursor: Cursor, newest: PathMessage) -> Entry:
     """The first entry of an answer; one of OpenAI Responses has several items."""
     if not _is_of_responses(newest.message):
         return newest.first
+    above = dropwhile(lambda found: found != newest, _messages_up(cursor, past_moves=True))
     items = takewhile(
         lambda found: _is_of_responses(found.message) and role_of(found.message) == "assistant",
-        _messages_up(cursor, past_moves=True),
+        above,
     )
-    return [found.first for found in items][-1]
+    return [newest.first, *(found.first for found in items)][-1]
 
 
 def _is_of_responses(message: Message) -> bool:

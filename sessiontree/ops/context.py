@@ -447,7 +447,7 @@ def estimate(call: Call, given: Estimating) -> Estimate:
         if given.window is not None:
             answer.left = given.window - answer.tokens
             answer.needs_compaction = needs_compaction(
-                found, given.window, given.reserve, estimate_tokens
+                session.cursor, given.window, given.reserve, estimate_tokens, given.at
             )
     return answer
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sessiontree.core.codec import decoder
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry, stored
+from sessiontree.core.entry import SUBAGENT, Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.engine.cursor import Cursor
@@ -107,7 +107,7 @@ def agent_of(header: Entry) -> str | None:
 
 def starts_subagent_lane(entry: Entry) -> bool:
     """Whether a lane that begins with this entry is a subagent's."""
-    return entry.type == "custom" and str(entry.as_stored.get("customType")).endswith(":subagent")
+    return entry.type == "custom" and str(entry.as_stored.get("customType")).endswith(SUBAGENT)
 
 
 def is_named_by_agent(lane: str | None, agent: str | None) -> bool:
@@ -224,8 +224,7 @@ class Callers:
     def _note(self, start: Entry) -> None:
         data = start.get("data")
         caller = data.get("calledBy") if isinstance(data, dict) else None
-        is_start = str(start.get("customType")).endswith(":subagent")
-        if is_start and isinstance(caller, str):
+        if starts_subagent_lane(start) and isinstance(caller, str):
             self._of[start.lane] = caller
 
     def joined(self, branch: Branch) -> Branch:

@@ -58,7 +58,7 @@ from sessiontree.agents.claude_code.threads import (
     path_to,
 )
 from sessiontree.core.activity import as_typed
-from sessiontree.core.entry import decode_leniently
+from sessiontree.core.entry import decode_leniently, lane_of_subagent
 from sessiontree.core.message import TYPED, slash_command, text_of
 from sessiontree.core.usage import Tally, cost_in
 from sessiontree.text.pattern import lines_with
@@ -155,7 +155,7 @@ def _subagent(
     source: base.AgentSource, number: int, main: _Transcript, lines: base.LineMaker
 ) -> Iterator[base.EntryDraft]:
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
-    lane = base.lane_name(agent)
+    lane = lane_of_subagent(agent)
     transcript = _Transcript(source, number, _CollectedFacts(), lane)
     transcript.folder = main.folder
     line = base.SourceLine(base.LinePlace(number, 1, 0), b"lane " + lane.encode())
@@ -523,7 +523,7 @@ class _Transcript:
         if self._is_subagents or node.uuid in self._on_path:
             return None
         if node.agent:
-            return base.lane_name(node.agent)
+            return lane_of_subagent(node.agent)
         above = self._lanes.get(node.parent or "")
         lane = above or f"sidechain-{len(self._sidechains) + 1}"
         if (before := self._lanes.get(node.uuid)) is not None:

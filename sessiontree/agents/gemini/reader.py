@@ -43,7 +43,7 @@ from sessiontree.agents.gemini.messages import (
     parts_of,
 )
 from sessiontree.core import limits
-from sessiontree.core.entry import decode_leniently
+from sessiontree.core.entry import decode_leniently, lane_of_subagent
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import text_of
 from sessiontree.core.usage import Sums, Tally
@@ -283,7 +283,7 @@ def _subagents(
     """The chats of subagents, each on a lane of its own below its call."""
     for number, beside in enumerate(source.beside(), 1):
         agent = beside.name.removesuffix(".jsonl")
-        chat = _Chat(lines, beside, base.lane_name(agent))
+        chat = _Chat(lines, beside, lane_of_subagent(agent))
         rest = base.numbered(beside, number)
         for first in rest:
             yield chat.subagent(first, main.callers.get(agent))
