@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.store import Store as Store
     from sessiontree.views.compare import Comparison as Comparison
     from sessiontree.views.compare import Side as Side
+    from sessiontree.views.costs import CostSum as CostSum
     from sessiontree.views.costs import Stats as Stats
     from sessiontree.views.rows import TreeRow as TreeRow
     from sessiontree.views.tree import Label as Label
@@ -97,6 +98,7 @@ _HOMES = {
     "CopiedSession": "operations.copy",
     "Label": "views.tree",
     "TreeRow": "views.rows",
+    "CostSum": "views.costs",
     "Stats": "views.costs",
     "SyncedSession": "operations.sync",
     "SessionOutline": "views.turns",

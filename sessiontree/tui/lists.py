@@ -26,7 +26,7 @@ from sessiontree.text.columns import Line, Span, cut, filled
 from sessiontree.text.pattern import query
 from sessiontree.tui.loader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key, listing
-from sessiontree.views.costs import HOW_TO_GET, Prices, TurnCost, costs_of_turns, load
+from sessiontree.views.costs import HOW_TO_GET, CostSum, Prices, costs_of_turns, load
 from sessiontree.views.tree import Label
 from sessiontree.views.turns import SessionOutline
 from sessiontree.views.words import asked_in
@@ -153,7 +153,7 @@ class CostsView(View, inherit_bindings=False):
     def __init__(self, reader: FileReader, outline: SessionOutline) -> None:
         super().__init__()
         self._reader, self._outline = reader, outline
-        self._costs: list[TurnCost] | None = None
+        self._costs: list[CostSum] | None = None
         self._places: list[int] = []
 
     def opened(self) -> None:
@@ -183,7 +183,7 @@ class CostsView(View, inherit_bindings=False):
         if self.size.width >= _WIDE:
             tokens += f", {in_short(usage.cache_read)} cached"
         known = self._costs or []
-        listed = sum(cost.listed for cost in known)
+        listed = sum(cost.estimated for cost in known)
         parts = [f"{dollars(usage.cost)} reported"] if usage.cost else []
         parts += [f"~{dollars(listed)} estimated"] if listed else []
         if not parts and self._costs is not None:
@@ -194,7 +194,7 @@ class CostsView(View, inherit_bindings=False):
         assert self._costs is not None
         place = self._places[number]
         turn, cost = self._outline.turns[place], self._costs[place]
-        sign = "~" if cost.listed else ""
+        sign = "~" if cost.estimated else ""
         name = f"{turn.name}{' ↳' if turn.subagent else ''}"
         return [
             Span(f"{sign + dollars(cost.dollars) if cost.dollars else '':>10}  ", "number"),

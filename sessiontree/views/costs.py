@@ -126,6 +126,19 @@ def _may_be_answer(handle: Entry) -> bool:
     return role_of_entry(handle) in (None, "assistant") and "usage" not in handle.as_stored
 
 
+class CostSum(NamedTuple):
+    """What answers cost in US dollars; see `Stats.cost`."""
+
+    reported: float = 0.0  # the cost that was reported with the answers
+    estimated: float = 0.0  # the list prices of the answers without a reported cost
+    unpriced: int = 0  # the number of answers that have neither
+
+    @property
+    def dollars(self) -> float:
+        """The sum of what is known."""
+        return self.reported + self.estimated
+
+
 class Stats(msgspec.Struct, frozen=True):
     """A session in numbers."""
 
@@ -140,6 +153,18 @@ class Stats(msgspec.Struct, frozen=True):
     lost_blobs: int
     usage: Usage  # the tokens and the cost of all answers, summaries and `usage` entries
     models: dict[str, Usage]  # the tokens and the cost for each known model (`provider/model`)
+    spent: tuple[Spent, ...] = ()  # what each answer spent, from which `cost` is made
+
+    @property
+    def cost(self) -> CostSum:
+        """What the session cost: as reported, and estimated for answers without a report.
+
+        The estimate is made at the list prices of the package `genai-prices`, as by `stats --by`;
+        without the extra `prices`, such answers are counted in `unpriced`. The first call loads
+        the package.
+        """
+        needs_prices = any(spent.needs_price for spent in with_covered(list(self.spent)))
+        return _sum(list(self.spent), load() if needs_prices else None)
 
     @property
     def entries(self) -> int:
@@ -183,6 +208,7 @@ def stats(cursor: Cursor, file_bytes: int) -> Stats:
         lost_blobs=_lost(reader, needed),
         usage=total(found),
         models=models,
+        spent=tuple(found),
     )
 
 
@@ -368,22 +394,7 @@ def _tokens(spent: Spent) -> dict[str, int]:
     return {name: count for name, count in tokens.items() if count}
 
 
-class TurnCost(NamedTuple):
-    """What a turn cost in US dollars."""
-
-    reported: float = 0.0  # the cost that the agent reported for it
-    listed: float = 0.0  # the list prices of the answers without a reported cost
-    unpriced: int = 0  # how many answers have neither
-
-    @property
-    def dollars(self) -> float:
-        """What is known of the cost."""
-        return self.reported + self.listed
-
-
-def costs_of_turns(
-    cursor: Cursor, outline: SessionOutline, prices: Prices | None
-) -> list[TurnCost]:
+def costs_of_turns(cursor: Cursor, outline: SessionOutline, prices: Prices | None) -> list[CostSum]:
     """The cost of each turn of an outline, in its order."""
     tree = cursor.reader.index()
     owners = _owners(tree, outline)
@@ -413,13 +424,13 @@ def _owners(tree: TreeIndex, outline: SessionOutline) -> array[int]:
     return owners
 
 
-def _sum(found: list[Spent], prices: Prices | None) -> TurnCost:
-    reported = listed = 0.0
+def _sum(found: list[Spent], prices: Prices | None) -> CostSum:
+    reported = estimated = 0.0
     unpriced = 0
     for spent in with_covered(found):
         reported += spent.usage.cost
         if spent.needs_price:
             price = None if prices is None else prices.of(spent)
-            listed += price or 0.0
+            estimated += price or 0.0
             unpriced += price is None
-    return TurnCost(reported, listed, unpriced)
+    return CostSum(reported, estimated, unpriced)

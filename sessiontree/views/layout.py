@@ -13,15 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import takewhile
 from operator import or_
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.cursor import Cursor
 from sessiontree.text.preview import preview, speaker
 from sessiontree.views.tree import Callers, EntryTree, path_rows
-from sessiontree.views.turns import Turn
 from sessiontree.views.words import EVENTS, HERE
+
+if TYPE_CHECKING:
+    from sessiontree.views.turns import Turn
 
 _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}  # by a joint, the columns below it
 

@@ -164,6 +164,12 @@ class SessionOutline(msgspec.Struct, frozen=True):
                 return turn
         raise self.without(number)
 
+    def render(self, width: int = 100) -> Iterator[str]:
+        """Yield the lines of the drawing that `sessiontree tree` prints, in so many columns."""
+        from sessiontree.views.drawing import rendered  # few outlines are drawn
+
+        return rendered(self, width)
+
     def up(self, place: int | None) -> Iterator[Turn]:
         """Yield the turn at a place and those above it."""
         while place is not None:

@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import moment_of
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
 from sessiontree.text.columns import Line, Span, columns_of, cut, cut_start
-from sessiontree.views.turns import Subagent, Turn
 from sessiontree.views.work import Outcome, TurnEvent, Work
+
+if TYPE_CHECKING:
+    from sessiontree.views.turns import Subagent, Turn
 
 
 class _Ending(NamedTuple):

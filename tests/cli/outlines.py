@@ -12,8 +12,8 @@ from typing import Final
 from unittest.mock import patch
 
 from sessiontree import Session
-from sessiontree.cli.outline import OutlineRenderer
 from sessiontree.cli.screen import Screen
+from sessiontree.views.drawing import OutlineRenderer
 from tests.cli.cases import HERE
 from tests.cli.printing import EXPECTED, NOW
 from tests.support.terminal import run, utc

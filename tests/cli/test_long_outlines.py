@@ -10,10 +10,10 @@ import pytest
 from rich.cells import cell_len
 
 from sessiontree import Session
-from sessiontree.cli.outline import OutlineRenderer
 from sessiontree.cli.screen import Screen, path_in
 from sessiontree.core.display import one_line, printable
 from sessiontree.text.columns import cut_start
+from sessiontree.views.drawing import OutlineRenderer
 from sessiontree.views.words import without_path
 from tests.agents.test_claude_code_queue import NOTE
 from tests.cli.test_tree import in_terminal

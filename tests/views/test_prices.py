@@ -14,7 +14,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.core.usage import Mode, Spent, Usage
-from sessiontree.views.costs import Prices, TurnCost, costs_of_turns, load
+from sessiontree.views.costs import CostSum, Prices, costs_of_turns, load
 from sessiontree.views.turns import outline
 from tests.support.spent import CLAUDE_CODE, claude_code_home, said, used
 from tests.support.table import for_each
@@ -155,7 +155,7 @@ def test_the_price_is_that_of_the_package_for_every_kind_of_model(prices: Prices
 MANY = 100_000
 
 
-def turns_of(file: Path) -> list[TurnCost]:
+def turns_of(file: Path) -> list[CostSum]:
     with Session.open(file, readonly=True) as session:
         return costs_of_turns(session.cursor, outline(session.cursor), load())
 
@@ -188,4 +188,4 @@ def test_what_is_reported_for_an_answer_is_of_its_turn(tmp_path: Path) -> None:
     file = claude_code_home(tmp_path, CLAUDE_CODE["a cost beside the answer"])
     found = turns_of(file)
     assert sum(cost.reported for cost in found) == 0.75
-    assert sum(cost.listed for cost in found) == 0
+    assert sum(cost.estimated for cost in found) == 0
