@@ -8,7 +8,7 @@ where, and what to do next; the command line prints it as it is.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Literal, TypeVar
@@ -53,6 +53,16 @@ def fault(error: Exception) -> str:
     return f"a fault in sessiontree, please report it: {type(error).__name__}: {error}"
 
 
+def no_attribute(owner: object, name: str, near: Mapping[str, str]) -> AttributeError:
+    """The error for an attribute that an object, or a class, does not have.
+
+    `near` has the right word for names that people try.
+    """
+    kind = owner.__name__ if isinstance(owner, type) else type(owner).__name__
+    hint = f"; use {near[name]}" if name in near else ""
+    return AttributeError(f"{kind} has no attribute {name!r}{hint}", name=name, obj=owner)
+
+
 def with_step(error: Raised, step: Step) -> Raised:
     """The same error, with what helps."""
     error.step = step
@@ -71,7 +81,7 @@ def warn(text: str, category: type[Warning] = SessionTreeWarning) -> None:
     """Give a warning that names the line of the program which called the library."""
     hear = _hear.get()
     if hear is not None:
-        hear(text)
+        hear(text, category)
         return
     from inspect import currentframe  # a slow import, and few calls warn
 
@@ -81,12 +91,14 @@ def warn(text: str, category: type[Warning] = SessionTreeWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-_hear: ContextVar[Callable[[str], object] | None] = ContextVar("hear", default=None)
+Hear = Callable[[str, type[Warning]], object]
+
+_hear: ContextVar[Hear | None] = ContextVar("hear", default=None)
 
 
 @contextmanager
-def hearing(hear: Callable[[str], object]) -> Iterator[None]:
-    """Give the text of each warning in this context to `hear`, and warn of nothing.
+def hearing(hear: Hear) -> Iterator[None]:
+    """Give the text and the category of each warning in this context to `hear`; warn of nothing.
 
     `warnings.catch_warnings` is of the whole process; several calls may run in threads at once.
     """

@@ -41,6 +41,7 @@ from sessiontree.errors import (
     SessionExistsError,
     SessionNotFoundError,
     UsageError,
+    no_attribute,
 )
 from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, moves
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from sessiontree.history.edits import FileEvent
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.export import Original
+    from sessiontree.operations.moves import PromptText
     from sessiontree.operations.unfinished import Unfinished
     from sessiontree.recording.events import StreamEvent
     from sessiontree.recording.stream import Granularity, MessageStream
@@ -112,8 +114,62 @@ def to_open(options: CreateOptions) -> OpenOptions:
     return cast(OpenOptions, {key: value for key, value in options.items() if key in taken})
 
 
-class Session:
+NEAR_NAMES: Final = {
+    "messages": "context().messages",
+    "get_messages": "context().messages",
+    "history": "context().messages, or path() for the entries",
+    "system": "context().system",
+    "model": "context().model",
+    "tokens": "context().tokens",
+    "add_message": "append_message",
+    "add": "append_message, or append for any entry",
+    "save": "append_message: what it returned is on disk",
+    "head": "leaf",
+    "current": "leaf",
+    "last": "leaf",
+    "title": "name, which rename sets",
+    "set_name": "rename",
+    "load": "open",
+    "get": "entry",
+    "checkout": "switch",
+    "tags": "labels()",
+    "usage": "stats().usage",
+    "cost": "stats()",
+    "cwd": "header['cwd']",
+    "created": "header.timestamp",
+    "delete": "Store.trash",
+}
+"""Names that people try, and the words that a session has for them."""
+
+
+class KnowsNearNames(type):
+    """The class of a session's class, which names the right word for a near miss."""
+
+    if not TYPE_CHECKING:  # to a type checker, any name would be right
+
+        def __getattr__(cls, name: str) -> Any:
+            raise no_attribute(cls, name, NEAR_NAMES)
+
+
+class Session(metaclass=KnowsNearNames):
     """A session. `create` and `open` return a session, which is also a context manager.
+
+    Its methods and properties, in six groups:
+
+    - Open and close: `create`, `open`, `open_or_create`, `beside`, `close`, `refresh`, `follow`;
+      maintain: `verify`, `repair`, `gc`.
+    - Read: `context`, `unfinished`, `path`, `turns`, `turn`, `entry`, `entries`, `children`,
+      `find`, `block`, `branches`, `labels`, `tree`, `outline`, `render`, `compare`,
+      `conversation`, `stats`, `file_events`, `sent_request`, `original`, `resolve`,
+      `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`, `file`, `header`, `leaf`, `lane_name`, `conflict`,
+      `damage`, `notes`.
+    - Write: `append_message`, `stream_message`, `append`, `append_handle`, `append_usage`,
+      `attach`, `label`, `rename`, `update_metadata`, `set_model`, `set_thinking_level`, `batch`,
+      `locked`.
+    - Move: `branch`, `switch`, `rewind`, `undo`, `retract`, `push`, `pop`, `compact`,
+      `compaction_plan`, `needs_compaction`, `merge`, `cherry_pick`, `edit_context`.
+    - Copy: `fork`, `export_branch`, `to_markdown`, `to_html`, `convert`.
+    - Lanes: `lane`, `scratch`, `keep`.
 
     Any method may raise these errors, in addition to the errors in its own description:
 
@@ -163,6 +219,11 @@ class Session:
     def __repr__(self) -> str:
         where = "in memory" if self.file is None else repr(self.file)
         return f"<Session {where}, lane {self.lane_name}>"
+
+    if not TYPE_CHECKING:  # as in `KnowsNearNames`
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, NEAR_NAMES)
 
     # Open and close
 
@@ -360,9 +421,14 @@ class Session:
         raise UsageError("a Session is left with 'with'; for 'async with', use AsyncSession")
 
     def close(self) -> None:
-        """Write an open batch, close the file, and release the lock. A second call does nothing."""
+        """Write an open batch, close the file, and release the lock. A second call does nothing.
+
+        The memory of the context and of the tree is free afterwards. `leaf`, `header`, `id` and
+        `damage` stay.
+        """
         self._closing.set()
         self.writer.close()
+        self._handles = None
         if not self._file.is_current:
             self._file.original.close()
 
@@ -1076,18 +1142,18 @@ class Session:
         """
         return moves.switch(self.writer, ref)
 
-    def rewind(self, ref: Ref | None = None) -> str:
+    def rewind(self, ref: Ref | None = None) -> PromptText:
         """Go to the entry above a prompt, by default the last prompt. Returns the prompt's text.
 
-        A handle of a message may be the prompt. If it cannot be resolved, its preview is returned.
-        Attachments stay in the prompt's entry, which is `turns()[-1][0]` before the call.
+        The text is a string with the rest of the prompt: its `attachments`, such as images, its
+        whole `message`, to ask it again, and its `entry`. A handle of a message may be the prompt.
+        If it cannot be resolved, its preview is returned.
 
         Raises:
             UsageError: the entry is not a prompt.
             NothingToDoError: the path has no prompt.
         """
-        text, _ = moves.rewind(self.writer, ref)
-        return text
+        return moves.rewind(self.writer, ref)
 
     def undo(self) -> Entry:
         """Take back the last move, compaction, merge, edit or push. Returns the entry taken back.

@@ -75,7 +75,7 @@ def check_log(logs: Logs) -> None:
 def check_session(file: PathLike) -> None:
     """Check that a session file works with all that sessiontree does, and is not changed by it."""
     path = Path(os.fspath(file))
-    with hearing(lambda warning: None), Session.open(path, readonly=True) as session:
+    with hearing(lambda warning, _: None), Session.open(path, readonly=True) as session:
         before = path.read_bytes()
         damage = [str(each) for each in session.verify()]
         assert not damage, f"the file has damage: {damage}"

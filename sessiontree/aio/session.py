@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
 
 from sessiontree.aio.iteration import AsyncMessageStream, Awaiting, Following, awaited, items
 from sessiontree.aio.worker import AsyncBlock, Worker
@@ -17,11 +17,11 @@ from sessiontree.core.damage import Damage, Note
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle
 from sessiontree.engine.reader import PathSlice
-from sessiontree.errors import ReadOnlyError, UsageError
+from sessiontree.errors import ReadOnlyError, UsageError, no_attribute
 from sessiontree.handles.registry import ResolverScope
 from sessiontree.recording.stream import MessageStream
-from sessiontree.session import Session
-from sessiontree.views.messages import ResolvedEntries
+from sessiontree.session import NEAR_NAMES, KnowsNearNames, Session
+from sessiontree.views.messages import ReadEntries, ResolvedEntries
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,8 +79,25 @@ class _NotPlain:
         """Exists for the error of `__enter__`."""
 
 
-class AsyncSession(_NotPlain, Awaiting[Session]):
+class AsyncSession(_NotPlain, Awaiting[Session], metaclass=KnowsNearNames):
     """A session for asyncio and trio. Its methods have the names and arguments of `Session`.
+
+    Its methods and properties, in six groups:
+
+    - Open and close: `create`, `open`, `open_or_create`, `beside`, `close`, `refresh`, `follow`;
+      maintain: `verify`, `repair`, `gc`; `run` calls a function with the plain session.
+    - Read: `context`, `unfinished`, `path`, `turns`, `turn`, `entry`, `entries`, `children`,
+      `find`, `block`, `branches`, `labels`, `tree`, `outline`, `render`, `compare`,
+      `conversation`, `stats`, `file_events`, `sent_request`, `original`, `resolve`,
+      `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`, `file`, `header`, `leaf`, `lane_name`, `conflict`,
+      `damage`, `notes`.
+    - Write: `append_message`, `stream_message`, `append`, `append_handle`, `append_usage`,
+      `attach`, `label`, `rename`, `update_metadata`, `set_model`, `set_thinking_level`, `batch`,
+      `locked`.
+    - Move: `branch`, `switch`, `rewind`, `undo`, `retract`, `push`, `pop`, `compact`,
+      `compaction_plan`, `needs_compaction`, `merge`, `cherry_pick`, `edit_context`.
+    - Copy: `fork`, `export_branch`, `to_markdown`, `to_html`, `convert`.
+    - Lanes: `lane`, `scratch`, `keep`.
 
     `open` and `create` return a session to await, or to enter with `async with`. A method that
     reads or writes is awaited. A method that yields is an asynchronous iterator.
@@ -103,6 +120,11 @@ class AsyncSession(_NotPlain, Awaiting[Session]):
         self._worker = worker
         self._drop = weakref.finalize(self, worker.drop, session) if closes else None
         _FACES[id(session)] = self
+
+    if not TYPE_CHECKING:  # as in `Session`
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, NEAR_NAMES)
 
     def __repr__(self) -> str:
         return repr(self._plain).replace("<Session", "<AsyncSession", 1)
@@ -409,6 +431,8 @@ def _shown(worker: Worker, argument: Any) -> Any:
         return _face(argument, worker)
     if isinstance(argument, ResolverScope):
         return AsyncScope(argument, worker)
-    if isinstance(argument, PathSlice | ResolvedEntries):
-        return list(argument)  # which would read the file as it goes
+    if isinstance(argument, ResolvedEntries):
+        return ReadEntries(argument)  # the other would read the file as it goes
+    if isinstance(argument, PathSlice):
+        return list(argument)
     return argument

@@ -31,7 +31,13 @@ from anyio.lowlevel import RunVar, checkpoint_if_cancelled, current_token
 from sessiontree.core.callback import BRIDGE
 from sessiontree.engine.hooks import DEPTH
 from sessiontree.engine.writer import current_task
-from sessiontree.errors import ReadOnlyError, SessionTreeWarning, UsageError
+from sessiontree.errors import (
+    ReadOnlyError,
+    SessionTreeWarning,
+    UsageError,
+    hearing,
+    warn,
+)
 
 T = TypeVar("T")
 
@@ -137,6 +143,7 @@ class Job(Generic[T]):
         self.depth = 0
         self._notice = Notice()
         self._function: Callable[[], T] | None = function
+        self._warnings: list[tuple[str, type[Warning]]] = []
         self._context = copy_context()
         self._context.run(BRIDGE.set, self)
         self._value: T | None = None
@@ -153,10 +160,21 @@ class Job(Generic[T]):
         """Run the call, in the worker."""
         assert self._function is not None
         try:
-            self._value = self._context.run(self._function)
+            self._value = self._context.run(self._heard, self._function)
         except BaseException as error:
             self._error = error
         self.finish()
+
+    def _heard(self, function: Callable[[], T]) -> T:
+        """Run a function, and keep its warnings for the task, whose line they name."""
+        with hearing(lambda *warning: self._warnings.append(warning)):
+            return function()
+
+    def warn(self) -> None:
+        """Give the warnings of the call, in the task that made it."""
+        given, self._warnings = self._warnings, []
+        for text, category in given:
+            warn(text, category)
 
     def finish(self, error: BaseException | None = None) -> None:
         """End the call, with an error if it did not run."""
@@ -207,7 +225,8 @@ class Job(Generic[T]):
         self.worker.answer(self, value, failed)
 
     def result(self) -> T:
-        """Return the result of the call, once, or raise its error."""
+        """Give the warnings of the call; return its result, once, or raise its error."""
+        self.warn()
         error, self._error = self._error, None
         try:
             if error is not None:

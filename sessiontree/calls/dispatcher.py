@@ -207,7 +207,7 @@ class Dispatcher:
             method = self._method(name, told)
             given = _converted(method, params)
             with (
-                hearing(lambda text: told.guidance("warning", text)),
+                hearing(lambda text, _: told.guidance("warning", text)),
                 masking(told.text_mask),
                 Call(self.scope, told, stop, self) as call,
             ):

@@ -59,6 +59,12 @@ class Context:
         self._count = count
         self._tokens = -1
 
+    def __repr__(self) -> str:
+        facts = [f"{len(self.messages):,} message{'s' * (len(self.messages) != 1)}"]
+        facts += [f"{self._tokens:,} tokens"] if self._tokens >= 0 else []
+        facts += [f"warnings: {self.warnings}"] if self.warnings else []
+        return f"<Context at {self.leaf.type} {self.leaf.uuid}: {', '.join(facts)}>"
+
     @property
     def entries(self) -> list[Entry]:
         """For each message, the entry that the message comes from."""

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import msgspec
 import orjson
@@ -29,7 +29,7 @@ from msgspec.structs import force_setattr
 from sessiontree.core.display import printable
 from sessiontree.core.message import check_new_message
 from sessiontree.core.spill import Fetch, SpilledBody
-from sessiontree.errors import EntryError, UsageError
+from sessiontree.errors import EntryError, UsageError, no_attribute
 
 _decode_any: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
 
@@ -68,6 +68,25 @@ class Block(NamedTuple):
         return self.lines[start : self.lines.index(b"\n", start)]
 
 
+_NEAR_NAMES: Final = {
+    "id": "uuid",
+    "parent": "parent_uuid",
+    "parent_id": "parent_uuid",
+    "parentUuid": "parent_uuid",
+    "kind": "type",
+    "time": "timestamp",
+    "created_at": "timestamp",
+    "message": "entry['message']",
+    "role": "entry['message']['role']",
+    "content": "entry['message']['content']",
+    "data": "entry['data']",
+    "summary": "entry['summary']",
+    "metadata": "entry.get('metadata')",
+    "children": "session.children(entry)",
+}
+"""Names that people try, and what an entry has for them."""
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One entry of a session, as stored."""
 
@@ -100,6 +119,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         """The byte offset of the line in the file; -1 until the entry is written."""
         at: int = self._at  # type: ignore[assignment]
         return at
+
+    if not TYPE_CHECKING:  # to a type checker, any name would be right
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, _NEAR_NAMES)
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key, with spilled strings put back.

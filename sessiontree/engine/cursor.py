@@ -88,6 +88,11 @@ class Cursor:
         self.leaf = leaf
         self._path = None
 
+    def forget(self) -> None:
+        """Forget the path, and what is known of the closed log."""
+        self._path = None
+        self.reader.forget()
+
     def leaf_in_log(self) -> Entry:
         """Return the last entry of the lane in the log."""
         return self.reader.leaf_of(self.lane)

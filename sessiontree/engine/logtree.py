@@ -152,6 +152,10 @@ class LogTree:
         self._set_size(log.size())
         self.header = self._read_header(header_line or find_header(log, log.read(0, _START)))
 
+    def forget(self) -> None:
+        """Forget the index; the header and the damage stay."""
+        self._tree = self._walk = None
+
     def _set_size(self, size: int) -> None:
         self.size = size
         self._walk = None

@@ -279,7 +279,10 @@ def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
     elif 0 < len(ref) < SHORTEST_PREFIX:
         hint = f"; a prefix has {SHORTEST_PREFIX} characters or more{hint}"
     error = RefError(f"no entry is named {ref!r}{hint}", ref, sorted(near))
-    raise error if near or is_turn_number(ref) else with_step(error, "see entries")
+    if near or is_turn_number(ref):
+        raise error
+    error.add_note("tree(), labels() and branches() list what can be named")
+    raise with_step(error, "see entries")
 
 
 def _near(ref: str, tree: TreeIndex, names: Names) -> set[str]:

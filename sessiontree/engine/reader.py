@@ -127,6 +127,11 @@ class TreeReader:
         self.log, self.fetch, self.view, self._scan = log, fetch, view, None
         old.release()
 
+    def forget(self) -> None:
+        """Forget the structure of the log, which is closed."""
+        self.view.forget()
+        self._scan = None
+
     def leaf_of(self, lane: str | None) -> Entry:
         """Return the last entry of a lane in the log; for an empty lane, that of main."""
         walk = self.view.walk()

@@ -757,10 +757,11 @@ class EntryWriter:
             self.flush()
 
     def close(self) -> None:
-        """Write the entries of an open batch, and close the log."""
+        """Write the entries of an open batch, close the log, and forget what was read of it."""
         with self.log.alone():
             try:
                 if not self.log.closed:
                     self.flush()
             finally:
                 self.log.close()
+                self.cursor.forget()

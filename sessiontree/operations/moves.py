@@ -25,7 +25,7 @@ from sessiontree.core.entry import (
     check_fields,
 )
 from sessiontree.core.handle import Blob, blobs_needed
-from sessiontree.core.message import text_of
+from sessiontree.core.message import Message, block_text, numbered_blocks, text_of
 from sessiontree.core.spill import check_spilled
 from sessiontree.engine import names
 from sessiontree.engine.cursor import Cursor, Ref
@@ -75,8 +75,28 @@ def switch(writer: EntryWriter, ref: Ref) -> Entry:
     return _go(writer, [_move(writer)], target)
 
 
-def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
-    """See `Session.rewind`; returns the prompt's entry too."""
+class PromptText(str):
+    """The text of a prompt, as the user typed it, with the rest of the prompt."""
+
+    __slots__ = ("entry", "message")
+
+    entry: Entry  # the entry of the prompt
+    message: Message | None  # the prompt as a message; None if its handle cannot be resolved
+
+    def __new__(cls, text: str, entry: Entry, message: Message | None) -> PromptText:
+        made = super().__new__(cls, text)
+        made.entry, made.message = entry, message
+        return made
+
+    @property
+    def attachments(self) -> list[Mapping[str, Any]]:
+        """The content blocks of the prompt that are not text, such as images and documents."""
+        message = self.message
+        return [b for b in numbered_blocks(message) if not block_text(b)] if message else []
+
+
+def rewind(writer: EntryWriter, ref: Ref | None) -> PromptText:
+    """See `Session.rewind`."""
     messages = ResolvedMessages(writer.cursor.messages)
     if ref is None:
         prompt = writer.cursor.nearest(messages.begins_turn)
@@ -92,7 +112,8 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
     _go(writer, [_move(writer)], writer.reader.parent(prompt))
     messages.warn("it is not known what they say")
     text = typed_in(prompt) or str(prompt.get("preview", ""))
-    return text if message is None else as_typed(text_of(message)), prompt
+    said = text if message is None else as_typed(text_of(message))
+    return PromptText(said, prompt, message)
 
 
 def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:

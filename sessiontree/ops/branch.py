@@ -356,11 +356,11 @@ def rewind(call: Call, given: Rewind) -> Rewound:
     """
     with _writing(call, given) as session:
         left = session.leaf
-        text, prompt = moves.rewind(session.writer, given.ref)
+        prompt = moves.rewind(session.writer, given.ref)
         entry = session.leaf
         call.wrote(entry, "Rewound; the next entry goes below {}", short(entry.parent_uuid or ""))
         moved = _moved(call, session, entry, left)
-        return Rewound(prompt=prompt.uuid, text=text, **msgspec.structs.asdict(moved))
+        return Rewound(prompt=prompt.entry.uuid, text=str(prompt), **msgspec.structs.asdict(moved))
 
 
 FirstKept = Annotated[

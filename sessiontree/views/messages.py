@@ -260,6 +260,29 @@ class ResolvedEntries(Summarized):
             yield entry if message is None else replace(entry, message_value=message)
 
 
+class ReadEntries(Summarized):
+    """Entries that were read, with their text, for use outside the session's thread."""
+
+    def __init__(self, entries: ResolvedEntries) -> None:
+        self._entries = list(entries)
+        self._text = entries.text
+
+    @property
+    def text(self) -> str:
+        """See `Summarized.text`."""
+        return self._text
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Entry]: ...
+    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
+        return self._entries[at]
+
+
 def summary_text(
     cursor: Cursor,
     summary: Summary,

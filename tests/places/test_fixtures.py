@@ -31,7 +31,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def _seen(file: str) -> object:
     """All that a reader sees of a session, but for the blobs, which stay with the file."""
     try:
-        with hearing(lambda warning: None), Session.open(file, readonly=True) as session:
+        with hearing(lambda warning, _: None), Session.open(file, readonly=True) as session:
             return (
                 [entry.line for entry in session.entries()],
                 [entry.offset for entry in session.path()],
@@ -67,7 +67,7 @@ def _check(file: Path, place: Place, tmp_path: Path) -> None:
     errors = []
     for each in (str(copy), place.address(name)):
         try:
-            with hearing(lambda warning: None):
+            with hearing(lambda warning, _: None):
                 repair_file(each)
         except SessionTreeError as error:
             errors.append(type(error))
