@@ -161,8 +161,8 @@ class Session(metaclass=KnowsNearNames):
     - Read: `context`, `unfinished`, `path`, `turns`, `turn`, `entry`, `entries`, `children`,
       `find`, `block`, `branches`, `labels`, `tree`, `outline`, `render`, `compare`,
       `conversation`, `stats`, `file_events`, `sent_request`, `original`, `resolve`,
-      `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`, `file`, `header`, `leaf`, `lane_name`, `conflict`,
-      `damage`, `notes`.
+      `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`,
+      `file`, `header`, `leaf`, `lane_name`, `conflict`, `damage`, `notes`.
     - Write: `append_message`, `stream_message`, `append`, `append_handle`, `append_usage`,
       `attach`, `label`, `rename`, `update_metadata`, `set_model`, `set_thinking_level`, `batch`,
       `locked`.
@@ -774,8 +774,8 @@ class Session(metaclass=KnowsNearNames):
         with self.reader.alone():
             return sent_request(self.cursor, self._file.original_line, entry, ref)
 
-    def resolve(self, handle: Handle | str) -> ResolvedHandle:
-        """Return what a handle points to.
+    def resolve(self, handle: Handle | str | Mapping[str, Any]) -> ResolvedHandle:
+        """Return what a handle points to. The handle may have its text form or a JSON form.
 
         Raises:
             HandleError: the handle is not well formed, or does not fit its schema.
@@ -783,7 +783,9 @@ class Session(metaclass=KnowsNearNames):
         """
         return self.handles.resolve(handle)
 
-    def resolve_many(self, handles: Iterable[Handle | str]) -> list[HandleResolution]:
+    def resolve_many(
+        self, handles: Iterable[Handle | str | Mapping[str, Any]]
+    ) -> list[HandleResolution]:
         """Return what each handle points to, or the error. Equal handles are resolved once."""
         return self.handles.resolve_many(handles)
 
@@ -924,7 +926,7 @@ class Session(metaclass=KnowsNearNames):
 
     def append_handle(
         self,
-        handle: Handle | str,
+        handle: Handle | str | Mapping[str, Any],
         *,
         kind: Kind | None = None,
         role: str | None = None,
@@ -935,7 +937,7 @@ class Session(metaclass=KnowsNearNames):
         """Write an entry that points to content stored elsewhere.
 
         Args:
-            handle: a handle, or the text form of a handle.
+            handle: a handle, or the text form or a JSON form of one.
             kind: the kind of the content, by default the kind in the plugin's schema.
             role: the role of the message that a context makes of the content.
             preview: a few words that describe the content to people.

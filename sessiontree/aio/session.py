@@ -89,8 +89,8 @@ class AsyncSession(_NotPlain, Awaiting[Session], metaclass=KnowsNearNames):
     - Read: `context`, `unfinished`, `path`, `turns`, `turn`, `entry`, `entries`, `children`,
       `find`, `block`, `branches`, `labels`, `tree`, `outline`, `render`, `compare`,
       `conversation`, `stats`, `file_events`, `sent_request`, `original`, `resolve`,
-      `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`, `file`, `header`, `leaf`, `lane_name`, `conflict`,
-      `damage`, `notes`.
+      `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`,
+      `file`, `header`, `leaf`, `lane_name`, `conflict`, `damage`, `notes`.
     - Write: `append_message`, `stream_message`, `append`, `append_handle`, `append_usage`,
       `attach`, `label`, `rename`, `update_metadata`, `set_model`, `set_thinking_level`, `batch`,
       `locked`.

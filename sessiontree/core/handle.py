@@ -134,8 +134,9 @@ class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         - `{plugin, version, method, meta}`
         - the older form `{source, source_version, identifier, metadata}`
 
-        In the older form, an identifier `msg-<id>:role:name` becomes the method `message` with
-        three meta parts. Any other identifier becomes the method `item` with one part.
+        In the older form, an identifier `msg-<id>:role:name` or `msg-<id>:role` becomes the method
+        `message` with three or two meta parts. Any other identifier becomes the method `item` with
+        one part.
 
         Raises:
             HandleError: the value has another form, or the handle is not well formed.
@@ -258,7 +259,7 @@ def _from_older(value: Mapping[Any, Any]) -> tuple[Handle, Mapping[str, Any] | N
     method, meta = "item", [identifier]
     if identifier.startswith("msg-"):
         parts = identifier.removeprefix("msg-").split(":", 2)
-        if len(parts) == 3 and all(parts):
+        if len(parts) >= 2 and all(parts):
             method, meta = "message", parts
     handle = Handle(source, version, method, tuple(meta))  # type: ignore[arg-type]
     metadata = value.get("metadata")

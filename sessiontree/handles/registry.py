@@ -477,7 +477,7 @@ class ResolverScope:
             last,
         )
 
-    def resolve(self, handle: Handle | str) -> ResolvedHandle:
+    def resolve(self, handle: Handle | str | Mapping[str, Any]) -> ResolvedHandle:
         """Resolve a handle, of any plugin.
 
         Raises:
@@ -488,7 +488,7 @@ class ResolverScope:
         """
         return self._registry.resolve(_parsed(handle), self)
 
-    def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
+    def resolve_many(self, handles: Iterable[Handle | str | Mapping[str, Any]]) -> list[Resolution]:
         """For each handle what it resolved to, or the error; distinct ones once, together."""
         return self._registry.resolve_many(handles, self)
 
@@ -592,7 +592,7 @@ class Registry:
 
     def resolve_many(
         self,
-        handles: Iterable[Handle | str],
+        handles: Iterable[Handle | str | Mapping[str, Any]],
         scope: ResolverScope,
         metadata: Sequence[Mapping[str, Any]] | None = None,
     ) -> list[Resolution]:
@@ -810,8 +810,8 @@ def _failed(handle: Handle, error: Exception) -> ResolverFailedError:
     return failed
 
 
-def _parsed(handle: Handle | str) -> Handle:
-    return handle if isinstance(handle, Handle) else Handle.parse(handle)
+def _parsed(handle: Handle | str | Mapping[str, Any]) -> Handle:
+    return handle if isinstance(handle, Handle) else Handle.from_json(handle)[0]
 
 
 def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle:

@@ -56,12 +56,12 @@ class HandleScope:
         registry = self._registry or Registry.default()
         return ResolverScope(registry, self._session, self._root, kept[2])
 
-    def resolve(self, handle: Handle | str) -> ResolvedHandle:
+    def resolve(self, handle: Handle | str | Mapping[str, Any]) -> ResolvedHandle:
         """See `Session.resolve`."""
         with self._scope() as scope:
             return scope.resolve(handle)
 
-    def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
+    def resolve_many(self, handles: Iterable[Handle | str | Mapping[str, Any]]) -> list[Resolution]:
         """See `Session.resolve_many`."""
         with self._scope() as scope:
             return scope.resolve_many(handles)

@@ -562,7 +562,7 @@ class RecordedLane:
             uuid = uuid if isinstance(uuid, str) and uuid else None
             fields = {"customType": named, "data": data}
             uuid = self.session.append("custom", uuid=uuid, metadata=about, **fields).uuid
-        self._emit([Passthrough(event_type=named, position=Position(uuid), data=data)])
+        self._emit([Passthrough(event_type=kind, position=Position(uuid), data=data)])
 
     def take(self, event: Mapping[str, Any]) -> bool:
         """Take a message or a piece of one; False for an event that is not recognized."""

@@ -358,7 +358,10 @@ class StreamAccumulator:
     def _write_prompt(self) -> None:
         if self._is_asking:
             self._is_asking = False
-            self._session.append_message({"role": "user", "content": self._prompt})
+            prompt = self._prompt or ""
+            entry = self._session.append_message({"role": "user", "content": prompt})
+            said = events.UserMessage(position=Position(entry.uuid), text=prompt)
+            self._events.append(said)
 
     def _update(self, facts: Mapping[str, Any]) -> None:
         """Store facts of the agent: for its lane, or on main for the session.

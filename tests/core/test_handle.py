@@ -148,7 +148,8 @@ def test_the_older_form_is_normalized() -> None:
     cases: list[tuple[str, str, tuple[str, ...]]] = [
         ("msg-550e8400:user:bob", "message", ("550e8400", "user", "bob")),
         ("msg-1:user:a:b", "message", ("1", "user", "a:b")),
-        *((other, "item", (other,)) for other in ("msg-1:user", "msg-:user:bob", "msg-1::bob")),
+        ("msg-1:user", "message", ("1", "user")),
+        *((other, "item", (other,)) for other in ("msg-1", "msg-:user:bob", "msg-1::bob")),
         *((other, "item", (other,)) for other in ("item-7", "s3://bucket/key")),
     ]
     for identifier, method, meta in cases:

@@ -157,6 +157,16 @@ def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Sessio
     assert session.append("handle", **fields)["metadata"] == {"a": 1, "b": 2}
 
 
+def test_a_handle_in_a_json_form_is_resolved_as_its_text_form(session: Session) -> None:
+    entry = session.append_message({"role": "user", "content": "Hi"})
+    handle = Handle.entry(session.id, entry.uuid)
+    (one,) = session.resolve_many([handle.as_dict()])
+    assert one == session.resolve(str(handle)) == session.resolve(handle.as_dict())
+    older = {"source": "cone", "source_version": "1.0.0", "identifier": "msg-1:user"}
+    with pytest.raises(SessionTreeError, match="unknown plugin 'cone'"):
+        session.resolve(older)
+
+
 @for_each(
     "wanted, given, part",
     [

@@ -394,3 +394,17 @@ def test_a_result_is_an_error_only_where_the_provider_says_true() -> None:
     assert [event.is_error for event in found if isinstance(event, events.ToolResult)] == [
         *(False, True, False, False)
     ]
+
+
+def test_a_prompt_that_is_given_is_an_event_and_other_events_keep_their_type() -> None:
+    start = {"type": "system", "subtype": "init", "session_id": "s", "uuid": "0b0f3a6e"}
+    with Session.create() as session, StreamAccumulator(session, prompt="Build") as recording:
+        given = [*recording.take(start), *recording.take({"type": "news", "uuid": "1b0f3a6e"})]
+        (said,) = [event for event in given if isinstance(event, events.UserMessage)]
+        assert (said.text, session.entry(said.position.uuid)["message"]["content"]) == (
+            "Build",
+            "Build",
+        )
+        kept = [event.event_type for event in given if isinstance(event, events.Passthrough)]
+        assert kept[-1] == "news"
+        assert session.leaf["customType"] == "claude-code:news"
