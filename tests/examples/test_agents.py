@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -73,6 +72,7 @@ def _text(content: Any) -> str:
 def test_each_example_is_short() -> None:
     found = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
     assert len(found) == 7
+    assert found.pop("coding_agent.py") <= 300
     assert max(found.values()) < 120
 
 
@@ -129,45 +129,6 @@ def test_an_agent_of_openai_sends_reasoning_back_is_killed_and_goes_on(tmp_path:
     with Session.open(tmp_path / "chat.jsonl", readonly=True) as session:
         assert len(session.turns()) == 3
         assert session.stats().usage.output == 25
-
-
-def async_script(request: dict[str, Any]) -> list[dict[str, Any]]:
-    said = last(request)
-    if said == "Count twice":
-        first, second = uses(bash={"command": "echo 1"}), uses(bash={"command": "echo 22"})
-        return text("Both at once.") + first + second
-    if said == "Delegate":
-        return uses(task={"prompt": "Look around"})
-    if said == "Look around":
-        assert len(request["messages"]) == 1  # a subagent sees nothing but its prompt
-        assert [tool["name"] for tool in request["tools"]] == ["bash"]
-        return uses(bash={"command": "echo seen"})
-    if "only the numbers" in said:
-        return text("Summary: 1 and 22.")
-    return text(f"{len(request['messages'])}: {said.strip()}".replace("\n", " "))
-
-
-def test_an_asynchronous_agent_has_parallel_tools_subagents_and_commands(tmp_path: Path) -> None:
-    with provider(async_script) as served:
-        printed = run(
-            *("async_agent.py", served, tmp_path),
-            *("Count twice", "Delegate", "/push aside", "Aside", "/pop", "/rewind"),
-            *("/branch-here nowhere", "/branch-here @~1", "Elsewhere"),
-            *("/compact only the numbers", "After"),
-        )
-        again = run("async_agent.py", served, tmp_path, "Later")
-    answers = [line for line in printed if re.match(r"\d+: ", line)]
-    assert answers[:3] == ["3: 1  22", "7: 3: seen", "9: Aside"]
-    assert "Back, with this summary: Asked:" in printed
-    assert "Rewound. Your prompt was: Delegate" in printed
-    assert any(line.startswith("no entry is named 'nowhere'") for line in printed)
-    assert answers[3].endswith("Elsewhere")
-    assert "Summary: 1 and 22." in answers[4]
-    assert answers[4].endswith("After")
-    assert again == ["3: Later"]
-    with Session.open(tmp_path / "chat.jsonl", readonly=True) as session:
-        assert session.stats().lanes.keys() == {"main", "task-task-25"}
-        assert not session.damage
 
 
 def test_an_agent_of_pydantic_ai_goes_on_and_goes_back(tmp_path: Path) -> None:
