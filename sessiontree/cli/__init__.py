@@ -222,7 +222,11 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with terminal.masking_ends(), _warnings_as_lines() as shown, _seldom_collected():
             try:
-                result = super().invoke(ctx)
+                try:
+                    result = super().invoke(ctx)
+                except click.exceptions.Exit:
+                    terminal.finish()
+                    raise
                 terminal.end(ContentLostWarning in shown)
             except (BrokenPipeError, KeyboardInterrupt) as stopped:
                 terminal.drop_output()

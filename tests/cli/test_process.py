@@ -64,6 +64,15 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(
     assert process.wait() == 0
 
 
+def test_a_reader_that_is_gone_ends_an_option_that_prints_quietly() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = spawn("export", "--list-rules", stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert process.communicate() == (None, b"")
+    assert process.returncode == 0
+
+
 def test_a_follower_on_a_terminal_says_how_to_end_it(long: Path) -> None:
     terminal, stdout = os.openpty()
     process = spawn("follow", long, stdout=stdout, stderr=subprocess.PIPE)
