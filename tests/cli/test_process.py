@@ -69,7 +69,7 @@ def test_a_reader_that_is_gone_ends_an_option_that_prints_quietly() -> None:
     os.close(reader)
     process = spawn("export", "--list-rules", stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
-    assert process.communicate() == (None, b"")
+    assert process.communicate()[1] == b""
     assert process.returncode == 0
 
 
