@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,9 +31,10 @@ def test_a_run_fails_for_a_test_that_is_skipped(
     tests = [f"def test_{number}():\n    {line}\n" for number, line in enumerate(lines)]
     file.write_text("import pytest\n" + "".join(tests))
     command = ["pytest", "-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "tests.conftest"]
-    command += ["-n", str(workers), "-rs", "--no-skips", str(file)]
+    command += ["-p", "xdist.plugin", "-n", str(workers), "-rs", "--no-skips", str(file)]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     run = subprocess.run(
-        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", *command], cwd=ROOT, env=alone, capture_output=True, text=True
     )
     assert run.returncode == code, run.stdout
     assert ("FAILED: tests were skipped" in run.stdout) == bool(code)
