@@ -25,6 +25,7 @@ from sessiontree.storage.memory import MemoryFiles
 from tests.support.conversation import user
 from tests.support.files import FILE, Found, Record, content_of, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 
@@ -427,10 +428,11 @@ def _is_json(text: str) -> bool:
 
 
 @pytest.mark.slow
-def test_a_line_of_50_megabytes_is_read_torn_and_mended_like_any_other(tmp_path: Path) -> None:
-    content = [{"type": "text", "text": "x" * 500} for _ in range(96_000)]
+@in_soak("size", 5_000_000, 50_000_000)
+def test_a_large_line_is_read_torn_and_mended_like_any_other(tmp_path: Path, size: int) -> None:
+    content = [{"type": "text", "text": "x" * 500} for _ in range(size // 520)]
     long = _line("b", "a", type="message", message=user(content))
-    assert len(long) > 50_000_000
+    assert len(long) > size
     path = tmp_path / "chat.jsonl"
     path.write_bytes(_file(ROOT, A, long + C, D) + long[:1000])
     with Session.open(path, durability="os") as session:
