@@ -328,15 +328,6 @@ def in_another_thread(call: Callable[[], object]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _collects_fast() -> Iterator[None]:
-    """Let the collector look only at what a test makes."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no lock that nobody gives back."""
     monkeypatch.setattr("sessiontree.storage.lock.PATIENCE_SECONDS", 0.2)

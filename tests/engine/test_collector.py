@@ -14,10 +14,12 @@ from tests.support.conversation import assistant
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    """The collector as it was, whatever a test does to it."""
+    """The collector as a program has it, with nothing frozen; it is as it was afterwards."""
     was_on = gc.isenabled()
     gc.enable()
+    gc.unfreeze()
     yield
+    gc.freeze()
     if not was_on:
         gc.disable()
 

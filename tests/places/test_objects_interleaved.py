@@ -416,7 +416,6 @@ def _hurried() -> Iterator[None]:
             yield
     finally:
         gc.enable()
-        gc.unfreeze()
 
 
 def search(first: int, count: int) -> None:
