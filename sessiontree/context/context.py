@@ -100,7 +100,9 @@ class Context:
         self._settings = found.get
         return self
 
-    def to_anthropic(self, *, model: str | None = None) -> AnthropicRequest:
+    def to_anthropic(
+        self, *, model: str | None = None, cache: Literal["5m", "1h"] | None = None
+    ) -> AnthropicRequest:
         """Return the context as the arguments of a request to Anthropic's Messages API.
 
         Example: `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`.
@@ -108,10 +110,18 @@ class Context:
         Args:
             model: the model that the request is for, by default the current one. Thinking of other
                 models is left out; a name with a date, a vendor or a region is the same model.
+            cache: how long Anthropic caches the request: it is marked behind the system text, the
+                last prompt or results of the request before it, and the last message. By default,
+                the `cache_control` of stored blocks is kept, at most the last four.
+
+        Raises:
+            UsageError: `cache` is neither `5m` nor `1h`.
         """
         from sessiontree.context.providers import anthropic  # slow to load, and few callers need it
 
-        return self._request(anthropic.request, model)
+        if cache not in (None, "5m", "1h"):
+            raise UsageError(f"cache must be '5m', '1h' or None, not {cache!r}")
+        return anthropic.with_breakpoints(self._request(anthropic.request, model), cache)
 
     @overload
     def to_openai(

@@ -265,7 +265,7 @@ class Response:
     def break_off(self) -> None:
         """End the message as one that broke off; its content is kept in blocks."""
         opened, self._open = self._open, {}
-        pieces = {index: storable(block.finished()) for index, block in sorted(opened.items())}
+        pieces = {index: storable(block.broken()) for index, block in sorted(opened.items())}
         pieces = {i: piece for i, piece in pieces.items() if self._goes_further(i, piece)}
         self.stay_open()
         for index, block in pieces.items():

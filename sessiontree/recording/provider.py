@@ -38,6 +38,8 @@ class OpenBlock:
         given = self.start.get("input")
         if is_resumed and given:
             self._texts["input"] = [given if isinstance(given, str) else json_text(given)]
+        elif is_resumed and given == "":
+            self.start["input"] = {}
 
     def add(self, delta: Mapping[str, Any]) -> bool:
         """Take a delta; False for one of an unknown type."""

@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sessiontree import Session
+import pytest
+
+from sessiontree import Session, UsageError
 from tests.support.rules import anthropic, fault
 from tests.support.saying import (
     IMAGE,
@@ -110,6 +112,59 @@ def test_a_request_is_for_the_model_that_it_names() -> None:
     for model, is_kept in ((None, True), ("anthropic/claude-a-4", True), ("claude-b", False)):
         sent = anthropic_blocks(history.to_anthropic(model=model))[1][1]
         assert (sent == signed()["content"]) == is_kept, model
+
+
+def cached_share(turns: int) -> float:
+    """The share of input tokens read from a cache by prefix, over requests of a tool loop."""
+    session = Session.create(cwd="/project")
+    session.append_message({"role": "system", "content": "Be brief. " * 200})
+    cache: set[str] = set()
+    read = whole = 0
+    for turn in range(turns):
+        session.append_message(user(f"prompt {turn} " * 20))
+        for step in range(2):
+            params = session.context().to_anthropic(cache="5m").params
+            text, ends = "", []
+            for block in [
+                *params["system"],
+                *(b for m in params["messages"] for b in m["content"]),
+            ]:
+                bare = {key: value for key, value in block.items() if key != "cache_control"}
+                text += json.dumps(bare)
+                if "cache_control" in block:
+                    ends.append(text)
+            assert len(ends) <= 4
+            read += max((len(end) for end in ends if end in cache), default=0)
+            whole += len(text)
+            cache.update(ends)
+            if step == 0:
+                session.append_message(assistant(call(f"c{turn}", path="a" * 100)))
+                session.append_message(result(f"c{turn}", "line\n" * 100))
+        session.append_message(assistant(text_block(turn)))
+    return read / whole
+
+
+def text_block(turn: int) -> dict[str, Any]:
+    return text(f"answer {turn} " * 30)
+
+
+def test_a_prompt_cache_reads_nearly_all_of_sixty_turns() -> None:
+    assert cached_share(60) > 0.95
+
+
+def test_breakpoints_are_few_and_stored_ones_are_kept_or_warned_of() -> None:
+    mark = {"type": "ephemeral"}
+    asked = context(user([{**text(word), "cache_control": mark} for word in "abcdef"]))
+    stored = asked.to_anthropic()
+    marks = ["cache_control" in block for block in stored.params["messages"][0]["content"]]
+    assert marks == [False, False, True, True, True, True]
+    assert stored.warnings == ["2 stored cache_control were left out: a request has at most 4"]
+    own = asked.to_anthropic(cache="1h")
+    blocks = own.params["messages"][0]["content"]
+    assert [block.get("cache_control") for block in blocks[-2:]] == [None, {**mark, "ttl": "1h"}]
+    assert "`cache` sets its own" in own.warnings[0]
+    with pytest.raises(UsageError, match="'5m', '1h' or None"):
+        asked.to_anthropic(cache="2h")  # type: ignore[arg-type]
 
 
 def test_ids_are_made_fit_and_never_shared() -> None:

@@ -74,6 +74,42 @@ def request(
     return AnthropicRequest(params, notes.warnings())
 
 
+MAX_BREAKPOINTS: Final = 4
+
+
+def with_breakpoints(request: AnthropicRequest, cache: str | None) -> AnthropicRequest:
+    """The request with breakpoints of the prompt cache: the stored ones, or those of `cache`.
+
+    `cache` is how long the cache is kept. Its breakpoints are behind the system text, the last
+    message and the message of the user before that, which ended the request before.
+    """
+    params, warnings = request.params, request.warnings
+    messages: list[dict[str, Any]] = params["messages"]
+    marked = [block for said in messages for block in said["content"] if "cache_control" in block]
+    surplus = marked if cache else marked[:-MAX_BREAKPOINTS]
+    for block in surplus:
+        del block["cache_control"]
+    if surplus:
+        why = "`cache` sets its own" if cache else f"a request has at most {MAX_BREAKPOINTS}"
+        warnings = [*warnings, f"{len(surplus):,} stored cache_control were left out: {why}"]
+    if cache is None:
+        return AnthropicRequest(params, warnings)
+    mark = {"type": "ephemeral", "ttl": cache}
+    if "system" in params:
+        system = [{"type": "text", "text": params["system"], "cache_control": mark}]
+        params = {**params, "system": system}
+    before = [said for said in messages[:-1] if said["role"] == "user"][-1:]
+    for said in [*before, *messages[-1:]]:
+        block = next(filter(_can_be_marked, reversed(said["content"])), None)
+        if block is not None:
+            block["cache_control"] = mark.copy()
+    return AnthropicRequest(params, warnings)
+
+
+def _can_be_marked(block: Mapping[str, Any]) -> bool:
+    return "cache_control" in ANTHROPIC.keys.get(kind_of(block), ())
+
+
 def _fit(turns: Sequence[SideTurn], notes: RequestNotes) -> list[SideTurn]:
     served = _answered_blocks(turns)
     return [_fit_turn(turn, served, notes) for turn in turns]
