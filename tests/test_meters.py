@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 288,
-    "lines of sessiontree": 89_686,
-    "lines of tests": 100_409,
+    "modules of sessiontree": 292,
+    "lines of sessiontree": 91_580,
+    "lines of tests": 103_462,
 }
 
 

@@ -124,7 +124,7 @@ def required(one: Any) -> list[str]:
     ]
 
 
-def found_in(params: dict[str, Any], kind: str) -> dict[str, Any] | None:
+def found_in(params: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
     """The first block or item of a type in a request."""
     waiting: list[Any] = [params]
     while waiting:
