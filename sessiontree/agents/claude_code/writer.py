@@ -95,7 +95,7 @@ class AnthropicMessages:
             if isinstance(part, reading.Thinking) and part.maker != "anthropic":
                 self._losses.add(_UNSIGNED)
                 continue
-            if isinstance(part, reading.ProviderBlock) and part.maker not in ("anthropic", None):
+            if isinstance(part, reading.ProviderBlock) and part.maker != "anthropic":
                 self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
                 continue
             if not made or made[-1][0] != side:

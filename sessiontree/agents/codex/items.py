@@ -98,7 +98,8 @@ class CodexMessages:
                 found.append((side, []))
             if isinstance(part, reading.Thinking):
                 self._thinking.append(part)
-            found[-1][1].append(self._fit(part))
+            if self._is_known(part):
+                found[-1][1].append(self._fit(part))
         if message.get("partial"):
             self._losses.add("a partial message is not marked as partial")
         return [item for side, run in found for item in self._of_side(side, run)]
@@ -124,9 +125,7 @@ class CodexMessages:
         """The parts of an answer that Codex can send; ids only beside reasoning that is sealed."""
         kept: list[reading.Part] = []
         for part in run:
-            if isinstance(part, reading.ProviderBlock):
-                self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
-            elif isinstance(part, reading.Thinking) and part.maker != "openai":
+            if isinstance(part, reading.Thinking) and part.maker != "openai":
                 self._losses.add(_UNSEALED)
             else:
                 kept.append(part)
@@ -138,6 +137,13 @@ class CodexMessages:
             else part
             for part in kept
         ]
+
+    def _is_known(self, part: reading.Part) -> bool:
+        """False for what Codex would drop, with all that is in its line."""
+        if not isinstance(part, reading.ProviderBlock):
+            return True
+        self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
+        return False
 
     def _fit(self, part: reading.Part) -> reading.Part:
         """A part with an id that OpenAI takes, and without media that Codex does not send."""

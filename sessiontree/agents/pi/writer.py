@@ -74,13 +74,14 @@ class PiMessages:
                 made.append(self._result(part))
                 last = None
                 continue
+            block = self._block(part, side)
+            if block is None:
+                continue
             if side != last:
                 role = "assistant" if side == "assistant" else "user"
                 made.append({"role": role, "content": []})
                 last = side
-            block = self._block(part, side)
-            if block is not None:
-                made[-1]["content"].append(block)
+            made[-1]["content"].append(block)
         return made
 
     def blocks(self, content: Any, role: str) -> Any:
