@@ -159,6 +159,8 @@ class Pairing(Generic[Source]):
         self._sources: ConcatSequence[Source] = ConcatSequence()
         self._settled: list[_Noted] = []
         self._tail: CallGroup[Source] | None = None  # the group that the next message may answer
+        # reasoning behind the tail, by place: the next message says if it is of that response
+        self._held: list[tuple[int, Message, Source]] = []
         self._staying = 0  # the messages so far of which something stays in its place
         self._is_unsettled = False
 
@@ -176,15 +178,22 @@ class Pairing(Generic[Source]):
             left = self._hand_out(ResultMessage(ids, message, source), place)
             self._left[place] = left
             if left is not None:  # which ends a response in pieces
+                self._release(None)
                 self._stay(left, source, None)
             return
         group, calls = self._tail, calls_of(message)
         if group is not None and group.goes_on_in(message):
+            if not calls and kind_of(message) == "reasoning":
+                self._held.append((place, message, source))
+                return
+            self._release(group)
             opened = group.go_on(calls, self._staying + 1)
         elif calls:
+            self._release(None)
             group = CallGroup(calls, message, source, self._staying + 1, place)
             opened = group.open
         else:
+            self._release(None)
             self._stay(message, source, None)
             return
         self._groups[place] = group
@@ -222,6 +231,17 @@ class Pairing(Generic[Source]):
         self._sources.append(source)
         self._staying += 1
         self._tail = group
+
+    def _release(self, group: CallGroup[Source] | None) -> None:
+        """Put held reasoning into a group whose next call came, or behind the last group.
+
+        After a crash, it begins the next response, and the call before it has no result.
+        """
+        held, self._held = self._held, []
+        for place, message, source in held:
+            if group is not None:
+                self._groups[place] = group
+            self._stay(message, source, group)
 
     def _settle(self, group: CallGroup[Source]) -> None:
         messages, sources, warnings = _answered(group)
@@ -269,12 +289,15 @@ class Pairing(Generic[Source]):
 
     def _look_again(self) -> None:
         """Settle all groups again, since one got a result after it was settled."""
+        held = self._held
         self._start_over()
+        self._held = held
+        waiting = {place for place, _, _ in held}
         for place, (message, source) in enumerate(
             zip(self._taken, self._taken_sources, strict=True)
         ):
             left = self._left.get(place, message)
-            if left is not None:
+            if left is not None and place not in waiting:
                 self._stay(left, source, self._groups.get(place))
 
     def result(self) -> tuple[list[Message], list[Source], list[str]]:
@@ -296,6 +319,9 @@ class Pairing(Generic[Source]):
             messages += made
             sources.extend(more)
             noted += [(self._tail.first, warning) for warning in warnings]
+        for _, message, source in self._held:
+            messages.append(message)
+            sources.append(source)
         # in the order of their messages, whenever each was found
         return messages, sources, [warning for _, warning in sorted(noted, key=itemgetter(0))]
 

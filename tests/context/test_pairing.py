@@ -368,3 +368,23 @@ def test_a_cut_call_of_chat_is_left_out() -> None:
         message = {"role": "assistant", "content": None, "tool_calls": calls, "partial": True}
         session.append_message(message)
         assert session.context().messages[0]["tool_calls"] == calls[:1]
+
+
+def test_reasoning_after_a_call_that_was_killed_begins_the_next_response() -> None:
+    before, made = {"type": "reasoning", "id": "rs_1"}, call("responses", "a")
+    after = {"type": "reasoning", "id": "rs_2"}
+    answer = {"type": "message", "role": "assistant", "id": "msg_2", "content": []}
+    killed = [PROMPT, before, made]
+    interrupted = paired(*killed)[-1]
+    assert interrupted["type"] == "function_call_output"
+    assert paired(*killed, after) == [*killed, interrupted, after]
+    assert paired(*killed, after, answer, STEER) == [*killed, interrupted, after, answer, STEER]
+    late = [*killed, after, result("responses", "a"), answer]
+    assert paired(*late) == [*killed, result("responses", "a"), after, answer]
+
+
+def test_reasoning_between_the_calls_of_one_response_stays_there() -> None:
+    first, second = call("responses", "a"), call("responses", "b")
+    between = {"type": "reasoning", "id": "rs_2"}
+    results = [result("responses", "a"), result("responses", "b")]
+    assert_untouched([PROMPT, first, between, second, *results])
