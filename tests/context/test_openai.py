@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import TooMuchError, UsageError
+from sessiontree import Session, TooMuchError, UsageError
 from sessiontree.context.providers.openai import request as chat_request
 from sessiontree.core import limits
 from tests.support.rules import chat, fault, responses
@@ -257,3 +257,16 @@ def test_a_request_of_more_calls_than_any_model_takes_is_refused(
     for api in ("responses", "chat"):
         with pytest.raises(TooMuchError, match="more than 2 content blocks and calls"):
             asked.to_openai(api)
+
+
+def test_reasoning_is_not_sent_without_the_whole_item_that_it_led_to() -> None:
+    sealed = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    opened = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
+    for left in (opened, {"type": "text", "text": "I'll re"}):
+        broken = {"role": "assistant", "content": [left], "stopReason": "aborted", "partial": True}
+        with Session.create() as session:
+            for message in (user("Hi"), sealed, broken, user("Go on")):
+                session.append_message(message)
+            request = session.context().to_openai()
+        assert "reasoning" not in [item["type"] for item in request.params["input"]]
+        assert "reasoning that nothing followed was left out" in request.warnings

@@ -296,7 +296,12 @@ def _fit_turn(turn: SideTurn, lost: bool, notes: RequestNotes) -> tuple[SideTurn
 def _leads_on(thinking: Thinking, rest: Sequence[Part]) -> bool:
     if thinking.item is not None and thinking.item["type"] == "compaction":
         return True
-    return any(not isinstance(part, Thinking) for part in rest)
+    led_to = next((part for part in rest if not isinstance(part, Thinking)), None)
+    if isinstance(led_to, ProviderBlock):
+        return led_to.maker == "openai" and kind_of(led_to.block) != "message"  # a broken one
+    if isinstance(led_to, TextPart | SentCall) and (thinking.item or {}).get("id"):
+        return led_to.item_id is not None  # what broke off has none
+    return led_to is not None
 
 
 class ItemMaker:
