@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 292,
-    "lines of sessiontree": 91_587,
-    "lines of tests": 103_462,
+    "lines of sessiontree": 91_618,
+    "lines of tests": 103_488,
 }
 
 
@@ -30,7 +30,7 @@ def measured() -> dict[str, int]:
     return {
         "modules of sessiontree": len(_files("sessiontree")),
         "lines of sessiontree": _lines("sessiontree"),
-        "lines of tests": _lines("tests"),
+        "lines of tests": 103_488lines("tests"),
     }
 
 

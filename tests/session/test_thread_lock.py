@@ -164,7 +164,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "scratch": (3, lambda session, _: session.scratch("@~1").close()),
     "lane at an entry": (3, lambda session, _: session.lane("side", "@~2").close()),
     "compact by a plan": (3, lambda session, _: session.compact(lambda *_: "so far", keep=1)),
-    "needs_compaction": (2, lambda session, _: session.needs_compaction(100, 1)),
+    "needs_compaction": (1, lambda session, _: session.needs_compaction(100, 1)),
     "branch by a summarizer": (4, lambda session, _: session.branch("@~1", lambda *_: "left")),
 }
 
