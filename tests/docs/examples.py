@@ -144,8 +144,8 @@ def _run(command: str, folder: Path) -> str:
 def _needs_no_shell(command: str) -> bool:
     """True if a command is only sessiontree's, shown as text or thrown away."""
     bare = re.sub(r"'[^']*'|\"[^\"$`]*\"", "", command.removesuffix(_UNSEEN))
-    # `mcp` enters the program that runs; `handle` prints bytes
-    is_plain = not re.search(r"[^\w @:~=,./%+-]| ~| mcp | handle ", bare)
+    # `mcp` enters the program that runs; `handle` prints bytes; the others print sums to stderr
+    is_plain = not re.search(r"[^\w @:~=,./%+-]| ~| (mcp|handle|blobs?|copy|sync|verify) ", bare)
     return bare.startswith("sessiontree ") and is_plain
 
 

@@ -141,7 +141,8 @@ def test_a_message_is_walked_by_one_function_in_all_rooms_that_show_it() -> None
         if isinstance(node, ast.ImportFrom) and node.module == "sessiontree.core.message"
         if any(name.name in WALKING for name in node.names)
     }
-    assert walking == {"views/parts.py"}
+    # An answer that broke off, and the attachments of a prompt, are found and never shown.
+    assert walking - {"operations/moves.py", "operations/unfinished.py"} == {"views/parts.py"}
 
 
 def test_a_tree_is_laid_out_by_one_function_in_all_rooms_that_show_it() -> None:
