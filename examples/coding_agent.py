@@ -73,8 +73,8 @@ async def claude(context: Context, tools: Sequence[Tool]) -> Events:
         stream=True,
         **context.to_anthropic().params,
     ):
-        is_text = event.type == "content_block_delta" and event.delta.type == "text_delta"
-        yield event, event.delta.text if is_text else ""
+        delta = event.delta if event.type == "content_block_delta" else None
+        yield event, delta.text if delta and delta.type == "text_delta" else ""
 
 
 async def responses(context: Context, tools: Sequence[Tool]) -> Events:
