@@ -38,7 +38,7 @@ from openai import AsyncOpenAI, omit
 from openai.types.shared_params import FunctionDefinition
 from pydantic import BaseModel
 
-from sessiontree import AsyncSession, AsyncStore, Context
+from sessiontree import AsyncSession, AsyncStore, Context, Summarized
 
 SYSTEM = "You are a coding agent. Use the tools to answer."
 WINDOW = int(os.environ.get("CONTEXT_WINDOW", "200000"))  # in tokens
@@ -158,8 +158,7 @@ class Agent:
     async def work(self) -> str:
         """Ask the model, and run its tools in parallel until it calls no more."""
         while True:
-            if await self.session.needs_compaction(WINDOW):
-                await self.compact()
+            await self.session.auto_compact(WINDOW, self.summarize)
             text = ""
             answer = self.model(await self.session.context(), self.tools)
             async with self.session.stream_message(granularity="block") as reply, aclosing(answer):
@@ -191,17 +190,15 @@ class Agent:
             case "write":
                 return text_block(f"Wrote {Path(given['path']).write_text(given['text'])} bytes.")
             case "task":
-                async with self.session.lane(f"task-{id}", empty=True) as lane:
+                async with self.session.subagent(id, name="task") as lane:
                     task = text_block(given["prompt"])
                     return text_block(await Agent(lane, self.model, TOOLS).prompt(task))
         raise ValueError(f"there is no tool {name!r}")
 
-    async def compact(self, instructions: str = "") -> None:
-        """Let the model summarize the older part of the context."""
-        plan = await self.session.compaction_plan(instructions=instructions or None)
+    async def summarize(self, entries: Summarized, instructions: str = "") -> str:
+        """Let the model summarize entries. Their text is the request, with the instructions."""
         async with AsyncSession.create() as memory:
-            summary = await Agent(memory, self.model).prompt(text_block(plan.text))
-        await self.session.compact(summary, plan)
+            return await Agent(memory, self.model).prompt(text_block(entries.text))
 
     async def finish(self) -> None:
         """Continue what broke off, for example because the process was killed."""
@@ -221,13 +218,13 @@ class Agent:
                 file, _, prompt = rest.partition(" ")
                 await self.prompt(file_block(file), text_block(prompt))
             case "/tree":
-                return "\n".join([row async for row in session.render()])
+                return "\n".join((await session.outline()).render())
             case "/branches":
                 return "\n".join(
                     f"{b.leaf[:8]} {b.name or b.preview}" for b in await session.branches()
                 )
             case "/cost":
-                return str((await session.stats()).usage.cost)
+                return str((await session.stats()).cost.dollars)
             case "/branch-here":
                 await session.branch(rest)
             case "/switch":
@@ -239,9 +236,9 @@ class Agent:
             case "/push":
                 await session.push(rest or None)
             case "/pop":
-                return str((await session.pop())["summary"])
+                return str((await session.pop(summary=self.summarize))["summary"])
             case "/compact":
-                await self.compact(rest)
+                await session.compact(self.summarize, instructions=rest or None)
             case "/fork":
                 return await session.fork(rest)
             case "/export-branch":

@@ -134,7 +134,7 @@ NEAR_NAMES: Final = {
     "checkout": "switch",
     "tags": "labels()",
     "usage": "stats().usage",
-    "cost": "stats()",
+    "cost": "stats().cost",
     "cwd": "header['cwd']",
     "created": "header.timestamp",
     "delete": "Store.trash",
@@ -162,14 +162,15 @@ class Session(metaclass=KnowsNearNames):
       `find`, `block`, `branches`, `labels`, `tree`, `outline`, `render`, `compare`,
       `conversation`, `stats`, `file_events`, `sent_request`, `original`, `resolve`,
       `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`,
-      `file`, `header`, `leaf`, `lane_name`, `conflict`, `damage`, `notes`.
+      `file`, `header`, `leaf`, `lane_name`, `conflict`, `damage`, `notes`, `blobs`, `handles`.
     - Write: `append_message`, `stream_message`, `append`, `append_handle`, `append_usage`,
       `attach`, `label`, `rename`, `update_metadata`, `set_model`, `set_thinking_level`, `batch`,
       `locked`.
     - Move: `branch`, `switch`, `rewind`, `undo`, `retract`, `push`, `pop`, `compact`,
-      `compaction_plan`, `needs_compaction`, `merge`, `cherry_pick`, `edit_context`.
+      `auto_compact`, `compaction_plan`, `needs_compaction`, `merge`, `cherry_pick`,
+      `edit_context`.
     - Copy: `fork`, `export_branch`, `to_markdown`, `to_html`, `convert`.
-    - Lanes: `lane`, `scratch`, `keep`.
+    - Lanes: `lane`, `subagent`, `scratch`, `keep`.
 
     Any method may raise these errors, in addition to the errors in its own description:
 

@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 292,
-    "lines of sessiontree": 91_618,
+    "lines of sessiontree": 91_602,
     "lines of tests": 103_489,
 }
 

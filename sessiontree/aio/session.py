@@ -82,22 +82,7 @@ class _NotPlain:
 class AsyncSession(_NotPlain, Awaiting[Session], metaclass=KnowsNearNames):
     """A session for asyncio and trio. Its methods have the names and arguments of `Session`.
 
-    Its methods and properties, in six groups:
-
-    - Open and close: `create`, `open`, `open_or_create`, `beside`, `close`, `refresh`, `follow`;
-      maintain: `verify`, `repair`, `gc`; `run` calls a function with the plain session.
-    - Read: `context`, `unfinished`, `path`, `turns`, `turn`, `entry`, `entries`, `children`,
-      `find`, `block`, `branches`, `labels`, `tree`, `outline`, `render`, `compare`,
-      `conversation`, `stats`, `file_events`, `sent_request`, `original`, `resolve`,
-      `resolve_many`, `resolved_path`, `resolved_tree`; `id`, `name`, `metadata`,
-      `file`, `header`, `leaf`, `lane_name`, `conflict`, `damage`, `notes`.
-    - Write: `append_message`, `stream_message`, `append`, `append_handle`, `append_usage`,
-      `attach`, `label`, `rename`, `update_metadata`, `set_model`, `set_thinking_level`, `batch`,
-      `locked`.
-    - Move: `branch`, `switch`, `rewind`, `undo`, `retract`, `push`, `pop`, `compact`,
-      `compaction_plan`, `needs_compaction`, `merge`, `cherry_pick`, `edit_context`.
-    - Copy: `fork`, `export_branch`, `to_markdown`, `to_html`, `convert`.
-    - Lanes: `lane`, `scratch`, `keep`.
+    The docstring of `Session` lists them in groups. `run` calls a function with the plain session.
 
     `open` and `create` return a session to await, or to enter with `async with`. A method that
     reads or writes is awaited. A method that yields is an asynchronous iterator.

@@ -32,7 +32,7 @@ from sessiontree.context.resolved import output_text
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.damage import in_short
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import ANNOTATIONS, MAIN, PIECES, Entry
+from sessiontree.core.entry import ANNOTATIONS, MAIN, MOVES, PIECES, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.handle import Blob, blobs_needed
 from sessiontree.core.message import indented_text
@@ -205,16 +205,12 @@ class _Leaves:
             uuids.add(entry.uuid)  # the next entry may hang below it
             return
         below = {*uuids, None}  # without a parent, an entry is on no branch
-        if leaf is not None and entry.parent_uuid not in below and entry.type not in _MOVES:
+        if leaf is not None and entry.parent_uuid not in below and entry.type not in MOVES:
             tell(
                 f"Warning: {short(entry.uuid)} is not below the leaf of {entry.lane or MAIN}, "
                 f"which was {describe(leaf)}; that entry is on a side branch now"
             )
         self._of[entry.lane] = entry, {entry.uuid}
-
-
-_MOVES: Final = frozenset({"branch", "branch_summary", "stack_summary"})
-"""Entries by which a writer leaves the path on purpose."""
 
 
 _PREFIX: Final = re.compile("[0-9a-f]{4,64}")

@@ -1,8 +1,7 @@
 """The commands that show turns and names: tree, diff and labels.
 
-The outline of a session has a row for each turn, with what was done in it; prompts and work have
-columns of their own. One turn is its prompt in full, and a row for each entry. Two branches are
-side by side.
+`views.drawing` draws the outline of a session. One turn is its prompt in full, and a row for each
+entry. Two branches are side by side.
 
 Invariants: nothing here recurses; each line fits the screen.
 """

@@ -40,6 +40,7 @@ AGENT_LANE: Final = "agent-"  # the prefix of the lane of a subagent in a conver
 
 # Types that put a summary into the context.
 SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
+MOVES: Final = SUMMARIES | {"branch"}  # by which a writer leaves the path on purpose
 # Types that apply to the whole file and never move a leaf.
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
 MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}  # contribute nothing to a context

@@ -279,7 +279,7 @@ def header_of(
 def _looked_into(
     file: str, fs: FileSystem, ends: HeadAndTail | None, look: Callable[[_Opened], T]
 ) -> T:
-    """What a look into a file gives. (A context manager would cost a list a twentieth.)"""
+    """Return what `look` finds in a file. (A context manager would cost a list a twentieth.)"""
     try:
         if ends is not None or (fs is DISK and is_address(file)):
             stored = _Stored(file, ends)

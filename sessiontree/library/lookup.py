@@ -270,7 +270,10 @@ def shown_id(id: str, ids: Mapping[str, str]) -> str:
 def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
     """What is special about a session; empty for most."""
     notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
-    notes += [f"copy of {shown_id(one.copy_of, ids)}"] if one.copy_of is not None else []
+    if one.is_converted:
+        notes.append("converted")
+    elif one.copy_of is not None:
+        notes.append(f"copy of {shown_id(one.copy_of, ids)}")
     notes += ["imported"] if one.imported_from is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)

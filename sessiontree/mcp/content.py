@@ -30,7 +30,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.library.changes import changes_in
 from sessiontree.library.listing import SessionInfo, session_infos
 from sessiontree.library.one import with_agent
-from sessiontree.library.places import Selection, sessions_in
+from sessiontree.library.places import Selection
 from sessiontree.mcp.answer import DATA, MARK, META, ToolAnswer, answer, clean, sendable
 from sessiontree.ops.budget import encoded, room, size
 from sessiontree.ops.context import CONTEXT, ContextGet
@@ -291,7 +291,7 @@ def _names(call: Call, given: ResourceNames) -> Iterator[str]:
 
 def _sessions(call: Call, start: str) -> Iterator[str]:
     """The ids and the names of sessions, those changed last first; ids alone for no start."""
-    every = sessions_in(call.scope.places, Selection(), call.warn, call.scope.reaches)
+    every = call.scope.sessions(Selection(), call.warn)
     newest = sorted(every, key=lambda one: one.modified, reverse=True)
     if "latest".startswith(start) and newest:
         yield "latest"

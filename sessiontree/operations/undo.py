@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sessiontree.core.entry import ANNOTATIONS, HEADER, SETTINGS, SUMMARIES, Entry
+from sessiontree.core.entry import ANNOTATIONS, HEADER, MOVES, SETTINGS, Entry
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError
@@ -16,8 +16,7 @@ from sessiontree.errors import NothingToDoError
 UNDID: Final = "undid"
 """The key of a move's metadata with the uuid of the entry that it takes back."""
 
-_MOVES: Final = SUMMARIES | {"branch"}
-_STEPS: Final = _MOVES | {"compaction", "context_edit", "stack_push", "merge"}
+_STEPS: Final = MOVES | {"compaction", "context_edit", "stack_push", "merge"}
 
 
 def undo(writer: EntryWriter) -> Entry:
@@ -57,7 +56,7 @@ def _is_undo(entry: Entry) -> bool:
 
 def _before(cursor: Cursor, step: Entry) -> Entry:
     """The leaf before a step."""
-    if step.type not in _MOVES:
+    if step.type not in MOVES:
         return cursor.reader.parent(step)
     left = step.get("fromUuid")
     found = cursor.by_uuid(left) if isinstance(left, str) else None

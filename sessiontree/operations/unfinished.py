@@ -12,7 +12,7 @@ from itertools import dropwhile, takewhile
 from typing import Final, Literal, NamedTuple
 
 from sessiontree.core.blocks import folded_message, is_handle_of_message, message_uuid
-from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, Entry
+from sessiontree.core.entry import HEADER, MOVES, PIECES, Entry
 from sessiontree.core.message import (
     Message,
     blocks_of,
@@ -33,7 +33,7 @@ Unfinished = Literal["prompt", "results", "partial"]
 RETRACTED: Final = "retracted"
 """The key of a move's metadata with the uuid of the answer that it takes off the path."""
 
-_MOVES: Final = SUMMARIES | {"branch", "merge", HEADER}
+_ENDS: Final = MOVES | {"merge", HEADER}
 _PAUSED: Final = "pause_turn"
 
 
@@ -109,7 +109,7 @@ def _messages_up(cursor: Cursor, *, past_moves: bool = False) -> Iterator[PathMe
             return  # nothing was written on the lane since it began
         if entry.type == "context_edit":
             edits.setdefault(entry.get("targetUuid"), entry.get("replacement"))
-        if entry.type in _MOVES and not past_moves and not _is_of_retract(entry):
+        if entry.type in _ENDS and not past_moves and not _is_of_retract(entry):
             return
         if entry.type in PIECES:
             if message_uuid(entry) in passed:

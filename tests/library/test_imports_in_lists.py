@@ -86,6 +86,7 @@ def test_a_session_converted_for_an_agent_is_neither_listed_nor_counted_nor_conv
     assert sorted(listed()) == sorted([str(transcript), str(made)])
     shutil.rmtree(transcript.parent)
     assert str(made) in listed()
+    assert "converted" in done("ls")
 
 
 def _resume(id: str, agent: str, home: Path) -> list[str]:
