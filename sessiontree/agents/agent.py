@@ -6,6 +6,7 @@ the disk only through `Files`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -20,6 +21,39 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 def is_uuid(text: str) -> bool:
     """True if a text is a UUID as agents write it, in lower case."""
     return _UUID.fullmatch(text) is not None
+
+
+def session_id(agent: Agent | None, file: str, given: str) -> str:
+    """The id of a session of an agent, or of version 1.
+
+    That is the one in the file's name where the agent goes by it, else the one in the lines, else
+    the name.
+
+    Args:
+        agent: the agent; None for a file of version 1.
+        file: the file's path or name.
+        given: the id in the lines; empty if they have none.
+    """
+    stem = _stem(file)
+    given = given.encode("utf-8", "replace").decode()
+    own = None if agent is None else agent.id_in_name(stem, given)
+    return own or given or stem
+
+
+def is_of_subagent(agent: Agent | None, file: str) -> bool:
+    """True if a file, by its name, has one subagent of a session."""
+    return agent is not None and agent.is_of_subagent(_stem(file))
+
+
+def id_above(file: str, id: str) -> str:
+    """The id of the session that started the one with an id and this file."""
+    return id.removesuffix(f".{_stem(file)}")
+
+
+def _stem(file: str) -> str:
+    name = os.path.basename(file)
+    ends = (".jsonl.zst", ".jsonl", ".json")
+    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
 
 
 class AgentHome(NamedTuple):
@@ -96,6 +130,10 @@ class Agent(Protocol):
     def own_id(self, file: str) -> str | None:
         """The id by which the agent knows a session, as the file's name gives it; else None."""
         return None
+
+    def opens(self, file: str, id: str) -> bool:
+        """True if the agent's resume command, given the session's id, opens this file."""
+        return True
 
     def id_in_name(self, stem: str, given: str) -> str | None:
         """The session's id where the file's name decides it, not the lines; else None.

@@ -10,7 +10,7 @@ own options.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -19,8 +19,8 @@ from sessiontree.agents import OWN
 from sessiontree.errors import RefError, SessionNotFoundError, UsageError
 from sessiontree.library.homes import agent_folders
 from sessiontree.library.listing import SessionInfo, by_time
-from sessiontree.library.lookup import LATEST, find_session
-from sessiontree.library.places import Selection, sessions_in, without_copies
+from sessiontree.library.lookup import LATEST, find_session, find_session_to_write
+from sessiontree.library.places import Selection, conversations_in
 from sessiontree.ops.guidance import Refusal, ambiguous, nearest
 from sessiontree.storage.names import Report
 from sessiontree.storage.place import (
@@ -143,12 +143,19 @@ class Scope:
         return Registry(built_in(self.is_inside), plugins=True)
 
     def file(self, name: str, tell: Report) -> str:
-        """The file of the session that a path, an id, the start of an id or a name stands for.
+        """The file to read of the session that a path, an id, its start or a name stands for.
 
         Raises:
             Refusal: the path leads outside the places, or the name is unknown.
             RefError: there is more than one such session.
         """
+        return self._file(name, tell, find_session)
+
+    def file_to_write(self, name: str, tell: Report) -> str:
+        """The file to write of a session, named and refused as for `file`."""
+        return self._file(name, tell, find_session_to_write)
+
+    def _file(self, name: str, tell: Report, find: Callable[..., SessionInfo]) -> str:
         if len(name) > _LONGEST:
             raise Refusal(
                 f"there is no session {name!r:.100}…, a name of {len(name):,} characters",
@@ -158,7 +165,7 @@ class Scope:
         if os.sep in name or name.endswith(_ENDINGS):
             return self.inside(name)
         try:
-            found = find_session(name, self.store, self.agents, tell, reaches=self.reaches)
+            found = find(name, self.store, self.agents, tell, reaches=self.reaches)
         except SessionNotFoundError:
             raise self._not_found(name) from None
         except RefError as error:
@@ -172,7 +179,7 @@ class Scope:
             Refusal: as for `file`, or the session is one that an agent keeps.
             RefError: there is more than one such session.
         """
-        file = self.file(name, tell)
+        file = self.file_to_write(name, tell)
         if below(file, self.store.root) is None:
             raise Refusal(
                 f"{file} lies outside the store: an agent keeps it",
@@ -199,12 +206,8 @@ class Scope:
             raise Refusal(message, "session_not_found", next) from None
 
     def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
-        """The sessions that calls may reach, in no fixed order; `tell` gets what is left out.
-
-        An import that has nothing later than its original is not listed beside it.
-        """
-        found = sessions_in(self.places, selection, tell, self.reaches)
-        return iter(without_copies(list(found)))
+        """The conversations that calls may reach, unordered; `tell` gets what is left out."""
+        return iter(conversations_in(self.places, selection, tell, self.reaches))
 
     def missing(self, selection: Selection) -> str | None:
         """Why no session is selected: its agents or its project have none; and those that have.

@@ -68,6 +68,10 @@ WRITTEN: Final = "the whole new entry, not only its uuid"
 _ENDINGS: Final = (".jsonl", ".zst", ".json")
 
 
+_FOUND: Final = "sessiontree.found"
+"""The key of a context for the names by which session files were found, by their paths."""
+
+
 def is_path(given: str) -> bool:
     """Whether a word can only be the path or the address of a session: by its form."""
     return is_url(given) or given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
@@ -79,7 +83,19 @@ def session_file(given: str) -> str:
         return shown(given)
     from sessiontree.cli.lookup import find_file  # heavy, and not needed for a path
 
-    return find_file(given)
+    file = find_file(given)
+    click.get_current_context().meta.setdefault(_FOUND, {})[file] = given
+    return file
+
+
+def file_to_write(file: str) -> str:
+    """The path of the file to write of a session, given what `session_file` returned."""
+    name = click.get_current_context().meta.get(_FOUND, {}).get(file)
+    if name is None:
+        return file
+    from sessiontree.cli.lookup import find_file_to_write
+
+    return find_file_to_write(name)
 
 
 def refuse_more(hint: str) -> None:

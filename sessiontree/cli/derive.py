@@ -153,6 +153,9 @@ class CommandCall(Call):
     def file(self, session: str) -> str:
         return arguments.session_file(session)
 
+    def file_to_write(self, session: str) -> str:
+        return arguments.file_to_write(session)
+
     def file_in_store(self, session: str) -> str:
         from sessiontree.store import path_of_ref  # few commands need it
 
@@ -244,7 +247,8 @@ class CommandCall(Call):
         scratch: bool = False,
         hold: bool = True,
     ) -> Iterator[Session]:
-        with LaneOptions(lane, scratch).writing(session, hold=hold) as opened:
+        file = self.file_to_write(session)
+        with LaneOptions(lane, scratch).writing(file, hold=hold) as opened:
             yield opened
             self._lane = lane_note(session, opened)
 

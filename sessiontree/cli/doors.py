@@ -63,15 +63,14 @@ def browse(places: tuple[str, ...]) -> None:
 
 def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
     """Draw the list, and then import what is slow to import."""
-    from sessiontree.library.places import Selection, in_order, sessions_in, without_copies
+    from sessiontree.library.places import Selection, conversations_in, in_order
 
     looked_in = places_at(places)
     file = only_session(looked_in)
 
     def find() -> list[SessionInfo]:
         problems.clear()
-        found = list(sessions_in(looked_in, Selection(), problems.append))
-        return in_order(without_copies(found), "modified")
+        return in_order(conversations_in(looked_in, Selection(), problems.append), "modified")
 
     sessions = None
     if file is None:

@@ -11,7 +11,7 @@ from sessiontree.cli.terminal import tell
 from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.library.homes import agent_folders
 from sessiontree.library.listing import facts_of
-from sessiontree.library.lookup import find_session
+from sessiontree.library.lookup import find_session, find_session_to_write
 from sessiontree.library.places import Selection
 from sessiontree.library.root import named_store, naming_variable, store_of_command
 from sessiontree.storage.names import unreadable
@@ -126,11 +126,19 @@ def none_found(places: Sequence[str], selection: Selection) -> str:
 
 
 def find_file(name: str) -> str:
-    """The file of the one session with a name or an id, or `latest`; see `find_session`."""
+    """The file to read of the session with a name or an id, or `latest`; see `find_session`."""
+    return find_session(name, store_at(None), agent_folders(), tell, _command()).file
+
+
+def find_file_to_write(name: str) -> str:
+    """The file to write of that session; see `find_session_to_write`."""
+    return find_session_to_write(name, store_at(None), agent_folders(), tell, _command()).file
+
+
+def _command() -> str:
+    """The command that lists the sessions."""
     given = store_of_command()
-    store = "" if given is None else f" --store {shlex.quote(shown(given))}"
-    command = f"sessiontree ls{store}"
-    return find_session(name, store_at(None), agent_folders(), tell, command).file
+    return "sessiontree ls" + ("" if given is None else f" --store {shlex.quote(shown(given))}")
 
 
 def relative_path(file: str) -> str:

@@ -27,6 +27,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from sessiontree.core.entry import decode_object, is_of_subagent, seconds_of
+from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.message import begins_turn
 
 LARGEST: Final = 10**12
@@ -182,6 +183,7 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_report: bool = False  # whether the cost is that of answers before it
     is_of_session: bool = False  # whether these are all answers of the session, not of a turn
     is_covered: bool = False  # whether a later entry of the session reports the cost
+    is_converted: bool = False  # whether the line was converted from another agent's
 
     @property
     def moment(self) -> datetime | None:
@@ -314,11 +316,13 @@ class Sums:
         self._damaged = 0
         self._places: dict[str, int] = {}  # by the id of an answer
         self._time: int | None = None
+        self._is_converted = False  # whether the last line was
 
     def decoded(self, line: bytes) -> dict[str, Any]:
         """The object in a line; an empty one, which counts as damage, if it has none."""
         body = decode_object(line)
         self._damaged += not body
+        self._is_converted = ORIGIN in body
         return body
 
     def spend(self, *reported: Any, beside: bool = False, **more: Any) -> None:
@@ -337,6 +341,8 @@ class Sums:
             if counts_instead(spent.usage, known.usage):
                 self.spent[place] = replace(spent, time=known.time, entry=known.entry)
             return None
+        if self._is_converted:
+            spent = replace(spent, is_converted=True)
         if spent.time is None:
             spent = replace(spent, time=self._time)
         elif not beside:

@@ -89,6 +89,7 @@ class FileStart(NamedTuple):
         header_line: the header of a session that has one.
         head: how the file starts, decompressed.
         read: reads the file, decompressed.
+        name: the path of another agent's file.
     """
 
     kind: Kind
@@ -98,10 +99,20 @@ class FileStart(NamedTuple):
     agent: Agent | None = None
     stand_in: SubstituteHeader | None = None
     header_line: HeaderLine | None = None
+    name: str = ""
 
     @property
     def session_id(self) -> str:
         """The session's id, empty if the start does not tell it."""
+        if self.agent is None:
+            return self.id_in_lines
+        from sessiontree.agents.agent import session_id  # few files are another agent's
+
+        return session_id(self.agent, self.name, self.id_in_lines)
+
+    @property
+    def id_in_lines(self) -> str:
+        """The id that the lines give, which names those without a uuid; empty without one."""
         if self.agent is not None:
             return self.agent.reader.facts(self.head, b"").id or ""
         return str(self.header.get("id") or "")
@@ -181,7 +192,9 @@ def _foreign(head: bytes, file: Positioned) -> FileStart | None:
     if agent is None and len(head) < agents.HEAD and len(head) < file.size():
         head = file.read(0, agents.HEAD)
         agent = agents.recognise(head)
-    return None if agent is None else FileStart("foreign", {}, head, file.read, agent)
+    if agent is None:
+        return None
+    return FileStart("foreign", {}, head, file.read, agent, name=file.name)
 
 
 def _record(head: bytes, file: str) -> AgentRecordError | None:

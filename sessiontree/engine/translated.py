@@ -18,12 +18,13 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import HEAD
-from sessiontree.agents.agent import Agent
-from sessiontree.agents.base import AgentFacts, AgentSource, LinePlace, whole_value
+from sessiontree.agents.agent import Agent, is_of_subagent, session_id
+from sessiontree.agents.base import AgentFacts, AgentSource, EntryDraft, LinePlace, whole_value
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MAX_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
 from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.fs import DISK, FileSystem
@@ -51,7 +52,7 @@ class TranslatedFile:
         self.original = original
         self.size = original.size()
         self._beside = self._sizes_beside()
-        self._reader = agent.reader
+        self._agent, self._reader = agent, agent.reader
         self._source = SourceFile(original, index_line(original.name, original.blobs.fs))
         self._damage: list[Damage] = []
         self._notes = Notes()
@@ -73,6 +74,8 @@ class TranslatedFile:
         sources, numbers, offsets = self._places
         try:
             for draft in self._reader.translate(self._source, self._report):
+                if not self._starts:
+                    self._name(draft)
                 place, line = draft.line.place, draft.encoded()
                 self._starts.append(start)
                 sources.append(place.source)
@@ -83,6 +86,13 @@ class TranslatedFile:
         finally:
             for source in self._source.opened:
                 source.close()
+
+    def _name(self, header: EntryDraft) -> None:
+        """Give the header the id by which the agent knows the session."""
+        fields = header.fields
+        fields["id"] = session_id(self._agent, self.original.name, fields["id"])
+        if not is_of_subagent(self._agent, self.original.name):
+            fields["metadata"][AGENT_SESSION_KEY] = fields["id"]
 
     def _report(self, kind: str, place: LinePlace, cause: str) -> None:
         if kind == UNKNOWN_TYPE and self._notes.again(cause):

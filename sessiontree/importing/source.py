@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import orjson
 
-from sessiontree.agents.agent import Agent
+from sessiontree.agents.agent import Agent, id_above, is_of_subagent, session_id
 from sessiontree.agents.base import (
     EntryDraft,
     LinePlace,
@@ -126,10 +126,7 @@ class ImportSource:
 
     def session_id(self, given: str) -> str:
         """The id of the session, from the id in its lines."""
-        stem = _stem(self.name)
-        given = given.encode("utf-8", "replace").decode()
-        own = None if self.agent is None else self.agent.id_in_name(stem, given)
-        return own or given or stem
+        return session_id(self.agent, self.name, given)
 
     def likely_id(self) -> str:
         """The id by the start of the file; a wrong one if the start does not hold it."""
@@ -141,9 +138,7 @@ class ImportSource:
 
     def id_above(self) -> tuple[str, bool]:
         """The id of the session that started this one, and whether this is a subagent's."""
-        id, stem = self.likely_id(), _stem(self.name)
-        is_of_subagent = self.agent is not None and self.agent.is_of_subagent(stem)
-        return id.removesuffix(f".{stem}"), is_of_subagent
+        return id_above(self.name, self.likely_id()), is_of_subagent(self.agent, self.name)
 
     def is_converted(self) -> bool:
         return _CONVERTED in self._file.head()
@@ -238,11 +233,6 @@ def _state(fs: FileSystem, path: str) -> str:
             facts = f"{os.path.basename(each)}\n{found.size}\n{found.modified!r}\n"
             digest.update(facts.encode("utf-8", "replace"))
     return digest.hexdigest()[:32]
-
-
-def _stem(name: str) -> str:
-    ends = (".jsonl.zst", ".jsonl", ".json")
-    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
 
 
 def files_in(folder: str, report: Report, reaches: Reaches = every) -> Iterator[str]:

@@ -31,7 +31,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import decode_object, seconds_of
+from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.header import directory_of, id_of_name
 from sessiontree.core.message import (
@@ -94,7 +94,8 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         name: the name of the session, or None.
         first_message: the text of the first prompt, up to 200 characters on one line, or None.
         created: the time in the header, or None.
-        modified: the time of the last entry, or of the last change of the file (RFC 3339).
+        modified: the time of the last entry that is not a label, a name or a count of tokens, or
+            else of the last change of the file (RFC 3339).
         bytes: the size of the file.
         lane: the lane of the last entry.
         writer: a text that describes the exclusive writer, or None; for a session at an address
@@ -112,6 +113,9 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         cost: the reported cost in US dollars, or None.
         copy_of: the id of the session that this one is a copy of, or None; its own id if it was
             converted for an agent.
+        went_on: True if the agent for which it was converted went on with it.
+        is_renamed: True if it is an import, and its name was given to the import itself.
+        copies: the other files of the same conversation; none but in a list of conversations.
     """
 
     file: str
@@ -133,6 +137,9 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     usage: dict[str, Any] | None = None
     cost: float | None = None
     copy_of: str | None = None
+    went_on: bool = False
+    is_renamed: bool = False
+    copies: tuple[SessionInfo, ...] = ()
 
     @property
     def is_converted(self) -> bool:
@@ -390,13 +397,13 @@ class _Opened:
             owner = homes.agent_at(self.name)
             maker = homes.agent_of_version_1(self.name, header)
         last = _last_entry(tail, self.read, size)
+        imported_from = _text(_object(metadata, "importedFrom"), "file")
+        named = _naming(tail) or _compacted(tail) or ({} if head is tail else _naming(head))
         return SessionInfo(
             file=self.name,
             id=start.session_id,
             cwd=_text(header, "cwd"),
-            name=_name_in_tail(tail)
-            or (head is not tail and _name_in(head))
-            or _text(header, "name"),
+            name=_text(named, "name") or _text(header, "name"),
             first_message=_first_message(head, self.read, size),
             created=_text(header, "timestamp"),
             modified=last.timestamp or self._modified(),
@@ -405,12 +412,15 @@ class _Opened:
             writer=_writer(self._fs, self.name),
             agent=None if owner is None else owner.program,
             made_by=maker or _text(metadata, "agent"),
-            imported_from=_text(_object(metadata, "importedFrom"), "file"),
+            imported_from=imported_from,
             copy_of=_text(origin, "id"),
+            is_renamed=imported_from is not None and _is_given_here(named),
         )
 
     def _foreign_facts(self, start: FileStart, agent: Agent, tail: bytes) -> SessionInfo:
         """The facts of another agent's file; of a compressed one the end is not read."""
+        from sessiontree.agents.agent import session_id  # slow to import, as all of agents
+
         has_lines = start.read == self.read and not start.head.startswith(b"{\n")
         last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
         tail = tail if start.read == self.read else b""
@@ -426,10 +436,11 @@ class _Opened:
             from sessiontree.engine.translated import described  # slow to import, few need it
 
             found = described(agent, found, self.name, self._fs)
-        first = found.first_message
+        first, id = found.first_message, session_id(agent, self.name, found.id or "")
+        is_converted = _is_converted(head)
         return SessionInfo(
             file=self.name,
-            id=found.id or "",
+            id=id,
             cwd=found.cwd,
             name=found.name,
             first_message=first and _cut(first),
@@ -440,7 +451,8 @@ class _Opened:
             writer=None,
             agent=agent.program,
             made_by=agent.name,
-            copy_of=found.id if _is_converted(head) else None,
+            copy_of=id if is_converted else None,
+            went_on=is_converted and _went_on(tail),
         )
 
     def _modified(self) -> str:
@@ -478,18 +490,19 @@ _decode_last: Final = msgspec.json.Decoder(_Last).decode
 def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
     """The last entry of a file, read further back if it does not start in the tail.
 
-    Its time is that of the last entry that has one: what agents add at an end has none.
+    Its time is that of the last entry that has one and is of the conversation: what agents add at
+    an end has none, and a label or a name given later makes no session newer.
     """
     backwards = Backwards(read, tail, size - len(tail))
     end = size - tail.endswith(b"\n")
     last: _Last | None = None
-    for _ in range(8):  # lines that are no entries, or have no time
+    for _ in range(32):  # lines that are no entries, have no time, or are annotations
         start, line = backwards.line_before(end)
         if line:
             with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 found = _decode_last(line)
                 last = last or found
-                if found.timestamp is not None:
+                if found.timestamp is not None and found.type not in ANNOTATIONS:
                     return replace(last, timestamp=found.timestamp)
         end = start - 1
         if end <= 0:
@@ -502,18 +515,29 @@ def _is_converted(head: bytes) -> bool:
     return any(isinstance(body.get(ORIGIN), dict) for body in _objects_with(head, _ORIGIN))
 
 
-def _name_in_tail(tail: bytes) -> str | None:
-    """The name that the tail of a file gives, or its last compaction repeats, or None."""
-    given = _name_in(tail)
-    if given is not None:
-        return given
-    compaction = next(_entries_in(tail, b'"compaction"', "compaction"), {})
-    return _text(_object(compaction, "state"), "name")
+def _went_on(tail: bytes) -> bool:
+    """True if something was said in a converted file after its last converted line."""
+    last = stringzilla.rfind(tail, _ORIGIN)
+    _, end = _line_around(tail, last) if last >= 0 else (0, 0)
+    return b'"timestamp"' in tail[end:]
 
 
-def _name_in(window: bytes) -> str | None:
+def _naming(window: bytes) -> Mapping[str, Any]:
+    """The last entry in a window that gives a name; an empty one without it."""
     infos = _entries_in(window, b'"session_info"', "session_info")
-    return next(filter(None, (_text(entry, "name") for entry in infos)), None)
+    return next((entry for entry in infos if _text(entry, "name")), {})
+
+
+def _compacted(tail: bytes) -> Mapping[str, Any]:
+    """The state of the last compaction in the tail of a file, which repeats the name in force."""
+    compaction = next(_entries_in(tail, b'"compaction"', "compaction"), {})
+    state = _object(compaction, "state")
+    return state if _text(state, "name") else {}
+
+
+def _is_given_here(named: Mapping[str, Any]) -> bool:
+    """True if a name was given to a session itself, and not taken over from another file."""
+    return _text(named, "type") == "session_info" and "original" not in named
 
 
 def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:

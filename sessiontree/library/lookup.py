@@ -2,11 +2,12 @@
 
 Invariants:
 
-- Exactly one is found, or the error names those that match. The store counts before the agents.
+- Exactly one is found, or the error names those that match. A session of the store counts before
+  those of agents that its name or its id may also name.
 - A name is the one that the session has now, wherever in its file it was given.
 - Among the ids of a list, `find` takes each id as `short_ids` gives it.
-- Of several files of one session, it is the one that changed last; a choice that may surprise is
-  reported.
+- Of the copies of a conversation it is the one that `conversations` gives; a choice that may
+  surprise is reported.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final, Protocol
@@ -25,7 +26,7 @@ from sessiontree.agents import OWN
 from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
-from sessiontree.library.changes import changes_of
+from sessiontree.library.conversations import conversations, in_store
 from sessiontree.library.listing import (
     TAIL,
     Reaches,
@@ -33,11 +34,11 @@ from sessiontree.library.listing import (
     by_time,
     every,
     facts_of,
-    moment,
 )
-from sessiontree.library.places import Selection, files_in, sessions_in, without_copies
+from sessiontree.library.places import files_in, sessions_in
 from sessiontree.storage.names import Report
 from sessiontree.storage.scanner import Scanner
+from sessiontree.text.amounts import counted
 from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"
@@ -94,13 +95,6 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     count = Counter(one.id for one in found)
     names = [one.id if count[one.id] == 1 else one.file for one in found]
     raise RefError(message, ref, names)
-
-
-def first_of_each_id(sessions: Iterable[SessionInfo]) -> list[SessionInfo]:
-    found: dict[str, SessionInfo] = {}
-    for one in sessions:
-        found.setdefault(one.id, one)
-    return list(found.values())
 
 
 def is_start_of(ref: str, one: SessionInfo) -> bool:
@@ -167,32 +161,39 @@ def find_session(
     command: str = "sessiontree ls",
     reaches: Reaches = every,
 ) -> SessionInfo:
-    """Find the session that a name, an id, the start of an id, or `latest` stands for.
+    """Find the file to read for a name, an id, the start of an id, or `latest`.
 
-    The store counts first; then the folders of `agents`. The start of an id counts in both. Of
-    several files of one session, such as the original and a copy that another agent goes on with,
-    it is the file that changed last. `tell` gets a line that says so, and one if an agent's file
-    has more than its import. An error names the `command` that lists the sessions. Only files of
-    agents that the caller `reaches` count.
+    Of the copies of a conversation it is the one with the latest activity, in the store if one
+    there has all of it. `tell` gets a line if it is a converted one. An error names the `command`
+    that lists the sessions. Only files of `agents` that the caller `reaches` count.
 
     Raises:
         SessionNotFoundError: there is no such session.
         RefError: there is more than one.
     """
-    problems: list[str] = []
-    try:
-        own = [store.find(name, report=problems.append)]
-    except RefError as error:
-        if error.candidates:
-            raise
-        own = []
-    if own and not is_start_of(name, own[0]):
-        found = own[0]
-    else:
-        found = _with_agents(name, own, store, agents, problems, tell, command, reaches)
-    if found in own and name != LATEST:
-        _tell_newer(found, agents, tell, reaches)
-    return found
+    row = _row_named(name, store, agents, tell, command, reaches)
+    if row.is_converted and row.copies and name != LATEST:
+        tell(f"Reading the file of {row.agent}, which changed last: {row.file}")
+    return row
+
+
+def find_session_to_write(
+    name: str,
+    store: SessionStore,
+    agents: Sequence[str],
+    tell: Report,
+    command: str = "sessiontree ls",
+    reaches: Reaches = every,
+) -> SessionInfo:
+    """Find the file to write for a name or an id: that in the store, if there is one.
+
+    `tell` gets a line if an agent's file has more than that; all else is as in `find_session`.
+    """
+    row = _row_named(name, store, agents, tell, command, reaches)
+    own = next((one for one in (row, *row.copies) if one.agent is None), row)
+    if own is not row and name != LATEST:
+        tell(f"{row.file} of {row.agent} changed later; import it to add what is new")
+    return own
 
 
 def tell_left_out(problems: Sequence[str], tell: Report) -> None:
@@ -202,57 +203,59 @@ def tell_left_out(problems: Sequence[str], tell: Report) -> None:
         tell(f"Left out: {files} that cannot be read as a session; the list of sessions names each")
 
 
-def _with_agents(
+def _row_named(
     name: str,
-    own: Sequence[SessionInfo],
     store: SessionStore,
     agents: Sequence[str],
-    problems: list[str],
     tell: Report,
     command: str,
     reaches: Reaches,
 ) -> SessionInfo:
-    """The one session with a name or an id among those of the agents and of the store."""
-    every = [*own, *sessions_in(agents, Selection(), problems.append, reaches)]
-    theirs = [one for one in without_copies(every) if one not in own]
-    among = [*own, *sorted(theirs, key=by_time, reverse=True)]
+    """The conversation with a name or an id, among those of the store and of the agents."""
+    problems: list[str] = []
+    own = _in_store(name, store, problems.append)
+    if own and not is_start_of(name, own[0]):
+        return in_store(conversations([*own, *_copies(own[0], agents, reaches)])[0])
+    among = [*own, *sessions_in(agents, problems.append, reaches)]
     if len(name) < SHORTEST_PREFIX:  # the message says so where an id starts with it
         among += store.list(report=lambda problem: None)
-    one_each = first_of_each_id(among)  # an import has the id of its original, and counts first
     where = f"in {store.root} or where agents keep theirs"
+    rows = sorted(conversations(among), key=by_time, reverse=True)
     try:
-        newest = sorted(one_each, key=by_time, reverse=True)
-        found = find(name, newest, where, command)
+        row = find(name, rows, where, command)
     except RefError as error:
         if error.candidates:
             raise
         tell_left_out(problems, tell)
         raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
-    is_copied = any(one.id == found.id and one is not found for one in among)
-    if is_copied and found.agent is not None and name != LATEST:
-        tell(f"Reading the file of {found.agent}, which changed last: {found.file}")
-    return found
+    kept = [] if own else _in_store(row.id, store, lambda problem: None)
+    return in_store(conversations([row, *row.copies, *kept])[0] if kept else row)
 
 
-def _tell_newer(own: SessionInfo, agents: Sequence[str], tell: Report, reaches: Reaches) -> None:
-    """Say which file of an agent has more of a session of the store than the store has."""
+def _in_store(name: str, store: SessionStore, report: Report) -> list[SessionInfo]:
+    """The one session of the store with a name or an id; none without it.
+
+    Raises:
+        RefError: there is more than one.
+    """
+    try:
+        return [store.find(name, report=report)]
+    except RefError as error:
+        if error.candidates:
+            raise
+        return []
+
+
+def _copies(own: SessionInfo, agents: Sequence[str], reaches: Reaches) -> Iterator[SessionInfo]:
+    """The files of agents that are copies of a session of the store, by their names."""
     for file in files_in(agents, lambda problem: None, reaches):
         name = os.path.basename(file)
         if own.id[:8] not in name and name != own.imported_from:
             continue
         with contextlib.suppress(SessionTreeError, OSError):
             one = facts_of(file)
-            if one.id == own.id and _is_newer(one, own):
-                tell(f"{file} of {one.agent} changed later; import it to add what is new")
-
-
-def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
-    """True if a file changed later, by its last entry and by where it is kept."""
-    if moment(one.modified) <= moment(other.modified):
-        return False
-    changes = changes_of((one.file, other.file))
-    new, old = changes[one.file], changes[other.file]
-    return new is not None and old is not None and new.modified > old.modified
+            if one.id == own.id:
+                yield one
 
 
 _DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
@@ -270,6 +273,8 @@ def shown_id(id: str, ids: Mapping[str, str]) -> str:
 def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
     """What is special about a session; empty for most."""
     notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
+    if (also := _also(one)) is not None:
+        notes.append(also)
     if one.is_converted:
         notes.append("converted")
     elif one.copy_of is not None:
@@ -277,6 +282,18 @@ def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
     notes += ["imported"] if one.imported_from is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)
+
+
+def _also(one: SessionInfo) -> str | None:
+    """What other copies there are: `also in codex, gemini · backed up`."""
+    theirs = [agent_of(copy) for copy in one.copies if copy.agent is not None]
+    others = sorted({*theirs} - {agent_of(one)})
+    more = 0 if one.agent is None else theirs.count(agent_of(one))
+    is_kept = one.agent is not None and any(copy.agent is None for copy in one.copies)
+    parts = [f"also in {', '.join(others)}"] if others else []
+    parts += [counted(more, "more copy", "more copies")] if more else []
+    parts += ["backed up"] if is_kept else []
+    return " · ".join(parts) or None
 
 
 def agent_of(one: SessionInfo) -> str:

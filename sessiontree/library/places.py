@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final, Literal, get_args
@@ -20,6 +19,7 @@ import msgspec
 
 from sessiontree.agents import OWN
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.library.conversations import conversations, files_with_more
 from sessiontree.library.listing import (
     Reaches,
     SessionInfo,
@@ -133,16 +133,17 @@ def _files_of(place: str, at: Location, report: Report) -> Iterator[str]:
         report(str(error))
 
 
-def _changed(file: str) -> tuple[float, str]:
-    with suppress(OSError):
-        return os.stat(file).st_mtime, os.path.basename(file)
-    return 0.0, os.path.basename(file)
+def conversations_in(
+    places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
+) -> list[SessionInfo]:
+    """The selected conversations in some places, a row each; raises as `sessions_in`."""
+    return [*filter(selection.takes, conversations(sessions_in(places, report, reaches)))]
 
 
 def sessions_in(
-    places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
+    places: Sequence[str], report: Report, reaches: Reaches = every
 ) -> Iterator[SessionInfo]:
-    """The sessions in some places, in no fixed order; only files that the caller `reaches`.
+    """The files of sessions in some places, in no fixed order; only those the caller `reaches`.
 
     Raises:
         SessionTreeError: a place is a file or the address of a session, and not a session.
@@ -154,7 +155,7 @@ def sessions_in(
     found = session_infos(files_in(others, report, reaches), report, look)
     if remote:
         found = _once(chain(found, _infos_at(remote, report)))
-    return filter(selection.takes, found)
+    return found
 
 
 def _once(found: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
@@ -179,34 +180,6 @@ def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:
     return sorted(found, key=key, reverse=is_reversed)
 
 
-def originals_first(found: Iterable[SessionInfo]) -> list[SessionInfo]:
-    """Sessions in an order in which an original, changed longer ago, is before its copies."""
-    return sorted(found, key=lambda one: (one.imported_from is not None, *by_time(one), one.file))
-
-
-def without_copies(found: Sequence[SessionInfo]) -> list[SessionInfo]:
-    """Sessions without the copies that have nothing later than their originals among them.
-
-    A copy is an import of an agent's session, or a session that was converted for an agent.
-    """
-    agents: dict[tuple[str | None, str], float] = {}
-    originals: dict[str, float] = {}
-    for one in found:
-        if not one.is_converted:
-            changed = moment(one.modified)
-            originals[one.id] = max(changed, originals.get(one.id, -1.0))
-            if one.agent is not None:
-                agents[one.made_by, one.id] = changed
-
-    def original_of(one: SessionInfo) -> float | None:
-        if one.is_converted:
-            return originals.get(one.id)
-        return None if one.imported_from is None else agents.get((one.made_by, one.id))
-
-    pairs = ((one, original_of(one)) for one in found)
-    return [one for one, before in pairs if before is None or moment(one.modified) > before]
-
-
 def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     """A function that gives the facts of a file in some places."""
     folders = []
@@ -227,21 +200,20 @@ def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
 def files_to_search(
     places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
 ) -> list[str]:
-    """The files of the sessions in some places, all chats of one session included, newest first.
+    """The files of the conversations in some places, the one with the latest activity first.
 
-    Only files that the caller `reaches`.
+    All chats of a session and all copies that may have more than others are included. Only files
+    that the caller `reaches`.
 
     Raises:
-        SessionTreeError: sessions are selected, and a place is a file and not a session.
+        SessionTreeError: a place is a file, and not a session.
         StorageError: an address cannot be reached, or has no session.
     """
     for place in places:
         if located(place).is_session:
             header_of(place)
     files = without_stubs(files_in(places, report, reaches))
-    if selection.is_all:
-        return sorted(files, key=_changed, reverse=True)
     look = _looking_in(places)
     each = (one for file in files for one in session_infos([file], report, look))
-    found = filter(selection.takes, each)
-    return [one.file for one in sorted(found, key=by_time, reverse=True)]
+    rows = sorted(filter(selection.takes, conversations(each)), key=by_time, reverse=True)
+    return [file for row in rows for file in files_with_more(row)]

@@ -23,7 +23,7 @@ from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageEr
 from sessiontree.library import lookup
 from sessiontree.library.homes import folders_of
 from sessiontree.library.listing import SessionInfo, facts_of, moment
-from sessiontree.library.places import Selection, sessions_in, without_copies
+from sessiontree.library.places import Selection, conversations_in
 from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
@@ -83,11 +83,10 @@ def session_to_resume(
     """
     if ref is not None and (is_address(ref) or os.path.lexists(ref)):
         return facts_of(ref)
-    every = list(sessions_in(places, Selection(), report))
-    found = sorted(without_copies(every), key=_age, reverse=True)
+    found = sorted(conversations_in(places, Selection(), report), key=_age, reverse=True)
     if ref is not None and ref != lookup.LATEST:
         where = "of the store or of an agent"
-        return lookup.find(ref, lookup.first_of_each_id(found), where, "sessiontree ls")
+        return lookup.find(ref, found, where, "sessiontree ls")
     here = os.path.realpath(cwd)
     own = [one for one in found if ref is not None or _is_in(one, here)]
     if own:
@@ -137,7 +136,7 @@ def plan(
         raise with_step(error, "name agent")
     before(target.command)
     folder = _folder(one, cwd)
-    is_its_own = one.agent is not None and own is target
+    is_its_own = one.agent is not None and own is target and target.opens(one.file, one.id)
     is_its_own = is_its_own and _is_kept_by(target, one.file, environ)
     moves = cwd is not None and not _is_in(one, os.path.realpath(folder))
     if is_its_own and not (moves and not target.cd_option):

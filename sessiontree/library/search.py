@@ -76,9 +76,9 @@ def search(
 ) -> Generator[SearchHit, None, None]:
     """The hits in files, at most `limit`, as they are found: file by file, in file order.
 
-    An entry that several files of one session have, such as chats of Gemini CLI, or an import and
-    its original, is one hit, in the first of them. `processes`
-    share the files; None: as many as are worth it. The others end when the iterator is closed.
+    An entry that several files of one conversation have, such as chats of Gemini CLI, or an
+    original and what it was converted to, is one hit, in the first of them. `processes` share the
+    files; None: as many as are worth it. The others end when the iterator is closed.
     `report` is called for each file and line that cannot be read, `each` with the number of each
     file before it is searched.
     """
@@ -87,7 +87,7 @@ def search(
     processes = processes_for(files, processes)
     scanner = Scanner()
     likely = CandidateSessions(files, None if wanted.blobs else pattern.sought)
-    known: dict[tuple[str, str], str] = {}  # the file of the hit by session and entry
+    known: dict[tuple[str, ...], str] = {}  # the file of each hit, by what copies have in common
 
     def found_in(file: str) -> Iterator[SearchHit | str]:
         if not likely.has(file):
@@ -101,12 +101,19 @@ def search(
             if isinstance(found, str):
                 report(found)
                 continue
-            if known.setdefault((found.session, found.ref), found.file) != found.file:
+            if [key for key in _keys(found) if known.setdefault(key, found.file) != found.file]:
                 continue
             yield found
             given += 1
             if given == limit:
                 return
+
+
+def _keys(hit: SearchHit) -> Iterator[tuple[str, ...]]:
+    """What a hit has in common with hits in copies: its entry, or in a converted copy its words."""
+    yield hit.session, hit.ref
+    if hit.timestamp is not None:
+        yield hit.session, hit.timestamp, hit.snippet
 
 
 _decode_found: Final = msgspec.msgpack.Decoder(SearchHit | str).decode

@@ -62,7 +62,7 @@ class ForeignFile:
         self.files = [file]
         self._inside = inside
         self._reader = None if start.agent is None else start.agent.reader
-        self._id = start.session_id
+        self._id = start.id_in_lines
         self._counted: dict[int, tuple[int, int]] = {}
         self._opening = start.head.lstrip(b"\0\r\n\t ").partition(b"\n")[0]
         if self._reader is not None:

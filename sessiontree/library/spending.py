@@ -3,16 +3,18 @@
 All sums are added up from the counts of whole files (`library.counts`), which a cache keeps.
 Reported and estimated costs are kept apart.
 
-Invariants: an answer that is copied to several sessions, such as forks and imports, counts once,
-for the first of them (`Spent.copy_key` is the one rule); a session that is not counted, or only in
-part, is reported, and hides no other.
+Invariants: an answer that is copied to several files, such as forks and imports, counts once, for
+the first of them (`Spent.copy_key` is the one rule), and one that was converted for another agent
+only where no other file of its conversation is (`OwnAnswers`); a session that is not counted, or
+only in part, is reported, and hides no other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -29,7 +31,24 @@ Name = str | None
 """The day, project, model or agent of a row; None for what has none."""
 
 CountedSession = tuple[SessionInfo, FileCounts | None]
-"""A session with its counts, None if they are not known; see `library.counts`."""
+"""A file with its counts, None if they are not known; see `library.counts`.
+
+The files of one conversation follow each other, as `conversations.originals_first` gives them.
+"""
+
+
+class OwnAnswers:
+    """Which answers of a file are its own, and not those of its conversation in another form."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def of(self, one: SessionInfo, spent: list[Spent]) -> list[Spent]:
+        """What was spent in the next file, without what an earlier one has before a conversion."""
+        if one.id not in self._known:
+            self._known.add(one.id)
+            return spent
+        return [each for each in spent if not each.is_converted]
 
 
 class SpendingSum(msgspec.Struct):
@@ -70,7 +89,7 @@ class Spending(msgspec.Struct):
 class _CountedAnswer(msgspec.Struct, gc=False):
     """An answer that counts; its price does, as long as no cost is reported for it."""
 
-    number: int  # of the session
+    number: int  # of the file
     row: Name
     price: float | None
     is_estimated: bool
@@ -81,11 +100,11 @@ class _Sums:
         self.made = Spending({}, SpendingSum(), Counter())
         self._by = by
         self._known: dict[int, _CountedAnswer] = {}  # by the hash of the key
-        self._last: dict[Name, int] = {}  # by row, the session that it counted last
-        self._counted = -1
+        self._last: dict[Name, str] = {}  # by row, the conversation that it counted last
+        self._counted: str | None = None
 
     def add(self, number: int, one: SessionInfo, spent: Spent, price: float | None) -> None:
-        """Add an answer of the session with a number, unless it is a copy of one before."""
+        """Add an answer of the file with a number, unless it is a copy of one in another."""
         key = hash(spent.copy_key)
         known = self._known.get(key)
         if known is not None and known.number != number:
@@ -93,9 +112,9 @@ class _Sums:
             return
         name = _row_name(self._by, one, spent)
         row, total = self.made.rows.setdefault(name, SpendingSum()), self.made.total
-        row.sessions += self._last.get(name) != number
-        total.sessions += self._counted != number
-        self._last[name] = self._counted = number
+        row.sessions += self._last.get(name) != one.id
+        total.sessions += self._counted != one.id
+        self._last[name] = self._counted = one.id
         for each in (row, total):
             each.answers += not spent.is_report
             each.usage += spent.usage
@@ -144,13 +163,13 @@ def spendings_of(
         since: what was spent before does not count; None: all counts.
         is_listed: whether each answer is priced, and no reported cost counts.
     """
-    sums = [_Sums(by) for by in each_by]
+    sums, own = [_Sums(by) for by in each_by], OwnAnswers()
     start = None if since is None else since.timestamp() * 1000
     for number, (one, counts) in enumerate(sessions):
         if counts is None:
             report(f"{one.file} is not counted: it is cut, or too large")
             continue
-        found = with_covered(counts.spent())
+        found = with_covered(own.of(one, counts.spent()))
         for spent in unreported(found) if is_listed else found:
             if start is not None and spent.time is not None and spent.time < start:
                 continue
@@ -199,18 +218,11 @@ class Totals(msgspec.Struct):
     not_counted: int = 0  # sessions whose turns and tokens are not known
     copies: int = 0  # answers that are in another session too, and count there
 
-    def add(self, one: SessionInfo, counts: FileCounts | None, copies: list[Spent]) -> None:
-        """Add a session, without the answers that are copies."""
-        self.sessions += 1
+    def add(self, one: SessionInfo, new: list[Spent], copies: list[Spent]) -> None:
+        """Add a file, with answers of its own and copies of others."""
         self.bytes += one.bytes
-        if counts is None:
-            self.not_counted += 1
-            return
-        self.turns += counts.turns
-        self.usage += counts.usage
-        if copies:
-            self.usage -= total(copies)
-            self.copies += sum(not spent.is_report for spent in copies)
+        self.usage += total(new)
+        self.copies += sum(not each.is_report for each in copies)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `stats --json` prints."""
@@ -225,18 +237,34 @@ class Totals(msgspec.Struct):
 
 
 def totals_of(sessions: Iterable[CountedSession]) -> tuple[Totals, dict[str, Totals]]:
-    """The sums of all sessions, and by agent, the agent with the most sessions first.
+    """The sums of all conversations, and by agent, the agent with the most sessions first.
 
-    An answer that several sessions have counts for the first.
+    An answer that several files have counts for the first. A conversation has the turns of the file
+    that has the most, and the agent of the first one.
     """
     every = Totals()
     agents: dict[str, Totals] = {}
     known: set[str] = set()
-    for one, counts in sessions:
-        found = [(spent.copy_key, spent) for spent in counts.spent()] if counts is not None else []
-        copies = [spent for key, spent in found if key in known]
-        known.update(key for key, _ in found)
-        every.add(one, counts, copies)
-        agents.setdefault(one.made_by or OWN, Totals()).add(one, counts, copies)
+    own = OwnAnswers()
+    for files in _conversations(sessions):
+        both = every, agents.setdefault(files[0][0].made_by or OWN, Totals())
+        counted = [counts for _, counts in files if counts is not None]
+        for sums in both:
+            sums.sessions += 1
+            sums.not_counted += not counted
+            sums.turns += max((counts.turns for counts in counted), default=0)
+        for one, counts in files:
+            found = [] if counts is None else own.of(one, counts.spent())
+            keys = [spent.copy_key for spent in found]
+            copies = [spent for key, spent in zip(keys, found, strict=True) if key in known]
+            new = [spent for key, spent in zip(keys, found, strict=True) if key not in known]
+            known.update(keys)
+            for sums in both:
+                sums.add(one, new, copies)
     most_first = sorted(agents.items(), key=lambda item: (-item[1].sessions, item[0]))
     return every, dict(most_first)
+
+
+def _conversations(sessions: Iterable[CountedSession]) -> Iterator[list[CountedSession]]:
+    for _, files in groupby(sessions, lambda each: each[0].id):
+        yield list(files)

@@ -16,7 +16,7 @@ from sessiontree.errors import NothingToDoError, RefError, SessionTreeError
 from sessiontree.importing.importer import Batch, Importer, ImportResult
 from sessiontree.library import lookup
 from sessiontree.library.listing import facts_of
-from sessiontree.library.places import Selection, in_order, sessions_in
+from sessiontree.library.places import Selection, conversations_in, in_order
 from sessiontree.library.resume import plan
 from sessiontree.ops.budget import Budgeted, short_list, size
 from sessiontree.ops.field import opt
@@ -110,7 +110,7 @@ def _source(call: Call, source: str) -> str:
     if os.sep in source or os.path.lexists(source):
         return call.scope.inside(source)
     scope = call.scope
-    theirs = sessions_in(scope.agents, Selection(), call.warn, scope.reaches)
+    theirs = conversations_in(scope.agents, Selection(), call.warn, scope.reaches)
     try:
         found = lookup.find(source, in_order(theirs, "modified"), "of an agent", "session.list")
     except RefError as error:

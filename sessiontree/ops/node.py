@@ -354,7 +354,7 @@ def unlabel(call: Call, given: Unlabel) -> Labelled:
 
 
 def _label(call: Call, given: OfNode, text: str | None) -> Labelled:
-    with call.writing(given.session) as session:
+    with call.annotating(given.session) as session:
         before = dict(session.reader.names().labels)
         target = session.entry(given.entry)
         if given.entry == LEAF:  # the entry that people see, not a mark below it

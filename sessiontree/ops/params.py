@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar
 import msgspec
 
 from sessiontree.core.entry import MAIN, Entry
+from sessiontree.errors import ForeignFormatError
 from sessiontree.ops.budget import Budgeted, Paged
 from sessiontree.ops.field import arg, only_for_people, opt
 
@@ -228,6 +229,15 @@ class Call:
         """The path of a session's file; see `Scope.file`."""
         return self.scope.file(session, self.warn)
 
+    def file_to_write(self, session: str) -> str:
+        """The path of the file to write of a session; see `Scope.file_to_write`.
+
+        Raises:
+            Refusal: the call may not write.
+        """
+        self.scope.check_write()
+        return self.scope.file_to_write(session, self.warn)
+
     def file_in_store(self, session: str) -> str:
         """The path of the file of a session in the store; see `Scope.file_in_store`."""
         return self.scope.file_in_store(session, self.warn)
@@ -303,6 +313,25 @@ class Call:
                     self._tell.guidance("damage", f"{found[0]}{more}; health.check tells all")
 
     @contextlib.contextmanager
+    def annotating(self, session: str) -> Iterator[Session]:
+        """Open a session to label or name it; one that an agent keeps is imported first.
+
+        The agent's file stays as it is. Its row in lists shows what its import has.
+        """
+        file = self.file_to_write(session)
+        with contextlib.ExitStack() as stack:
+            try:
+                opened = stack.enter_context(self.writing(file))
+            except ForeignFormatError:
+                from sessiontree.importing.importer import Importer  # slow to import
+
+                importer = Importer(self.store.root, by_project=True, reaches=self.reaches)
+                file = importer.take(file).file
+                self.note("The file of the agent is not changed; its import has it: {}", file)
+                opened = stack.enter_context(self.writing(file))
+            yield opened
+
+    @contextlib.contextmanager
     def writing(
         self,
         session: str,
@@ -325,7 +354,7 @@ class Call:
 
         self.scope.check_write()
         self.check()
-        file, registry = self.file(session), self.scope.registry
+        file, registry = self.file_to_write(session), self.scope.registry
         opened, is_old = open_to_write(file, lane or MAIN, registry=registry)
         log = opened.reader.log
         with opened, opened.writer.at_tip():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter as Tally
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from sessiontree.agents import OWN, MakerName
 from sessiontree.core.display import one_line
@@ -23,6 +23,7 @@ from sessiontree.core.entry import moment_given
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.usage import FileCounts, Usage
 from sessiontree.errors import UsageError
+from sessiontree.library.conversations import conversations, originals_first
 from sessiontree.library.counts import (
     AT_ONCE,
     BY,
@@ -39,9 +40,7 @@ from sessiontree.library.places import (
     files_to_search,
     in_order,
     is_folder,
-    originals_first,
     sessions_in,
-    without_copies,
 )
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import SessionsOfHits, check_roles, search, unknown_role
@@ -128,14 +127,14 @@ def _selection(given: Selected) -> Selection:
 
 
 def _sessions(call: Call, places: Sequence[str], selection: Selection) -> list[SessionInfo]:
-    """The selected sessions; without the copies that have nothing later than their originals."""
+    """The selected conversations, a row each."""
     found: list[SessionInfo] = []
-    for one in sessions_in(places, selection, call.leave_out, call.reaches):
+    for one in sessions_in(places, call.leave_out, call.reaches):
         found.append(one)
         if not len(found) % 100:
             call.progress(f"Reading sessions: {len(found):,}")
     call.check()
-    return without_copies(found)
+    return list(filter(selection.takes, conversations(found)))
 
 
 class SessionList(Selected):
@@ -181,7 +180,7 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     imported_from: Annotated[str | None, Meta(description="The file it was imported from.")] = None
     writer: Annotated[str | None, Meta(description="The program that holds it to write.")] = None
     file: Annotated[
-        str | None, Meta(description="Its file, if its id does not tell it from others.")
+        str | None, Meta(description="Its file, if it has no id, or is in the trash.")
     ] = None
 
 
@@ -194,15 +193,12 @@ class SessionsFound(NamedTuple):
 
 
 def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> Page[SessionRow]:
-    ids = Tally(one.id for one in listed.every)
     with closing(_Counts(call)) as counts:
         return page_of(
             listed.found,
             given,
             lambda one: _hashed(one.file),
-            lambda one: row_of_session(
-                _counted(call, given, counts.of(one)), is_alone=ids[one.id] == 1
-            ),
+            lambda one: row_of_session(_counted(call, given, counts.of(one))),
         )
 
 
@@ -231,8 +227,9 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
     For each id, 'ls' shows the shortest start that belongs to one session only, of at least 8
     characters. Every command that takes an id takes this start.
 
-    An import, or a session that was converted for another agent, is listed only if its original is
-    not, or if it has something later.
+    A conversation is one row, whatever copies of it there are: imports, files converted for other
+    agents, copies of a sync program. The row is the copy with the latest activity, and says where
+    the others are. A label or a name makes no copy newer.
 
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
@@ -293,8 +290,8 @@ def _hashed(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:_HASH]
 
 
-def row_of_session(one: SessionInfo, *, is_alone: bool) -> SessionRow:
-    """A session as a row; `is_alone`: whether its id tells it from all others."""
+def row_of_session(one: SessionInfo) -> SessionRow:
+    """A session as a row."""
     return SessionRow(
         id=one.id,
         title=_title(one),
@@ -311,7 +308,7 @@ def row_of_session(one: SessionInfo, *, is_alone: bool) -> SessionRow:
         copy_of=one.copy_of,
         imported_from=one.imported_from,
         writer=one.writer,
-        file=None if is_alone and one.id else one.file,
+        file=None if one.id else one.file,
     )
 
 
@@ -700,9 +697,10 @@ def totals(call: Call, given: SessionTotals) -> SumsOfAgents | SumsByCost | Stat
     each FILE and the sessions in DIR and in the folders below DIR. Without FILE and DIR, it adds up
     all sessions that 'sessiontree ls' lists.
 
-    The cost is the cost that the agent reported. If a fork or an import has a copy of an answer,
-    the answer counts once. Turns and bytes count in each session. The counts of many sessions are
-    kept in your cache folder, so the next run counts only new and changed sessions.
+    The cost is the cost that the agent reported. If a fork, an import or a converted file has a
+    copy of an answer, the answer counts once. The turns of a conversation count once, and again in
+    its forks. The counts of many sessions are kept in your cache folder, so the next run counts
+    only new and changed sessions.
 
     With --by, the command also estimates the cost of each answer without a reported cost, at the
     list price of the provider. The package genai-prices has the prices (pip install
@@ -760,7 +758,7 @@ class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
 @SESSION.method("Name a session", "write", idempotent=True, core=True)
 def rename(call: Call, given: Rename) -> Noted:
     """Give a session a name, by which other methods find it, too."""
-    with call.writing(given.session) as session:
+    with call.annotating(given.session) as session:
         call.wrote(session.rename(given.name), "Renamed the session to '{}'", given.name)
         return Noted(id=session.id, name=session.name)
 
@@ -775,7 +773,7 @@ class Metadata(OfSession):
 @SESSION.method("Set facts of a session", "write", idempotent=True)
 def metadata(call: Call, given: Metadata) -> Noted:
     """Set facts of the metadata of a session; `session.show` reads them."""
-    with call.writing(given.session) as session:
+    with call.annotating(given.session) as session:
         session.update_metadata(**given.facts)
         return Noted(id=session.id, name=session.name, metadata=session.metadata)
 
@@ -830,9 +828,10 @@ class Trashed(Paged):
 
 
 def _page_of_trash(call: Call, given: Trashed, found: SessionsFound) -> Page[SessionRow]:
-    return page_of(
-        found.found, given, lambda one: one.file, lambda one: row_of_session(one, is_alone=False)
-    )
+    def row(one: SessionInfo) -> SessionRow:
+        return replace(row_of_session(one), file=one.file)
+
+    return page_of(found.found, given, lambda one: one.file, row)
 
 
 @SESSION.method(

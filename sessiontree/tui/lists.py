@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, ClassVar, Final
 
 from sessiontree.core.display import one_line
+from sessiontree.library.conversations import originals_first
 from sessiontree.library.counts import BY, By, CountCache
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.places import originals_first
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter, SearchHit

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.core.display import one_line
+from sessiontree.library.conversations import originals_first
 from sessiontree.library.counts import By, CountCache
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.places import originals_first
 from sessiontree.library.root import cache_folder
 from sessiontree.library.spending import Spending, SpendingSum, spending_of
 from sessiontree.text.amounts import dollars, in_short

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, UsageError
+from sessiontree.library.conversations import conversations
 from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import agent_of, model_of, note_of, title_of
-from sessiontree.library.places import Selection, in_order, sessions_in, without_copies
+from sessiontree.library.places import in_order, sessions_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.page.index import as_json
@@ -50,10 +51,10 @@ class Sessions:
             problems: list[str] = []
             found: list[SessionInfo] = []
             try:
-                found.extend(sessions_in(self.places, Selection(), problems.append))
+                found.extend(sessions_in(self.places, problems.append))
             except SessionTreeError as error:  # an address, after all that is on this machine
                 problems.insert(0, str(error))
-            found = in_order(without_copies(found), "modified")
+            found = in_order(conversations(found), "modified")
             if counted:
                 found = all_counted(found, problems.append)
             self._files = {id_of(one.file): one for one in found}

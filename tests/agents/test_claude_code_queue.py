@@ -11,7 +11,7 @@ from sessiontree import Session
 from sessiontree.agents.claude_code.lines import Queue
 from sessiontree.importing.importer import import_session
 from sessiontree.library.counts import CountCache
-from sessiontree.library.places import Selection, sessions_in
+from sessiontree.library.places import Selection, conversations_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter
 from sessiontree.text.pattern import query
@@ -84,7 +84,7 @@ def test_a_prompt_that_only_the_queue_has_begins_a_turn_and_is_in_no_context(
         assert (first.leaf, first.work.unanswered, typed.answer) == ("r", 0, "said c")
         assert found(file, "check") == [typed.uuid]
     plain.unlink()
-    ((_, counts),) = CountCache(None).counted(sessions_in([str(tmp_path)], Selection(), print))
+    ((_, counts),) = CountCache(None).counted(conversations_in([str(tmp_path)], Selection(), print))
     assert counts is not None
     assert counts.turns == 3
 
@@ -97,7 +97,7 @@ def test_a_prompt_that_a_message_carries_or_that_was_not_sent_begins_no_turn_of_
     lines = [*BEFORE, *before, *AFTER[:2], *LATER.get(name, [])]
     prompts = prompts_of(written(tmp_path / "s.jsonl", lines))
     assert len(prompts) == len(set(prompts)) == (1 if name in NOT_SENT else 2) + ("/mcp" in prompts)
-    ((_, counts),) = CountCache(None).counted(sessions_in([str(tmp_path)], Selection(), print))
+    ((_, counts),) = CountCache(None).counted(conversations_in([str(tmp_path)], Selection(), print))
     assert counts is not None
     assert counts.turns == len([prompt for prompt in prompts if prompt is not None])
 

@@ -22,7 +22,7 @@ from sessiontree.cli.screen import Screen
 from sessiontree.library.counts import BY, By, CountCache, with_counts
 from sessiontree.library.listing import by_time
 from sessiontree.library.lookup import short_ids
-from sessiontree.library.places import Selection, sessions_in
+from sessiontree.library.places import Selection, conversations_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter
 from sessiontree.library.spending import Spending, spending_of
@@ -59,7 +59,7 @@ def screens() -> Iterator[tuple[str, str]]:
         make_home(home)
         problems: list[str] = []
         found = sorted(
-            sessions_in([folder], Selection(), problems.append), key=by_time, reverse=True
+            conversations_in([folder], Selection(), problems.append), key=by_time, reverse=True
         )
         counted = [with_counts(*each) for each in CountCache(None).counted(found, None)]
         files = [one.file for one in counted]

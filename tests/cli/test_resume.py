@@ -409,6 +409,6 @@ def test_what_was_left_out_of_a_look_for_an_id_is_one_line(home: Path) -> None:
 
 def test_a_write_to_an_agent_s_file_says_to_import_it(home: Path) -> None:
     file = transcript(home)
-    told = refused("label", file, "@", "name")
+    told = refused("append", file, "--text", "more")
     assert told.endswith(f"import it to go on with it ('sessiontree import {file}')\n")
     assert "readonly" not in told

@@ -102,7 +102,8 @@ def test_rows_are_of_what_is_asked_for(tmp_path: Path, by: By, names: list[str |
         written(tmp_path / f"{name}.jsonl", [user("u", None), answered(name, "u", name, 1, name)])
         for name in ("a", "b")
     ]
-    found = spent(source(files[0]), source(files[1], "two", None), by=by)
+    other = replace(source(files[1], "two", None), id="other")
+    found = spent(source(files[0]), other, by=by)
     assert list(found.rows) == names
     assert sum(row.sessions for row in found.rows.values()) == 2
     assert (found.total.sessions, found.total.answers, found.total.estimated) == (2, 2, 10.0)

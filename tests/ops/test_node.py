@@ -132,8 +132,11 @@ def test_the_session_of_another_agent_is_read_and_never_written(
     shutil.copy("fixtures/foreign-codex/session.jsonl", file)
     before = file.read_bytes()
     assert calls.pages("node.find", session=str(file), role=["prompt"])
-    for name, params in (("create_text", {"text": "a"}), ("label", {"entry": "@", "label": "a"})):
-        assert calls(f"node.{name}", session=str(file), **params).kind == "wrong_file"
+    assert calls("node.create_text", session=str(file), text="a").kind == "wrong_file"
+    assert calls.value("node.label", session=str(file), entry="@", label="a")["label"] == "a"
+    kept = next(one for one in calls.scope.store.list() if one.imported_from == file.name)
+    with Session.open(kept.file, readonly=True) as session:
+        assert [one.label for one in session.labels()] == ["a"]
     assert file.read_bytes() == before
 
 

@@ -100,13 +100,6 @@ def test_what_cannot_be_read_is_refused_with_a_kind(
     assert calls(f"session.{name}", **params).kind == kind
 
 
-def test_sessions_of_one_id_are_told_apart_by_their_files(calls: Calls, store: Store) -> None:
-    files = [by_hand(Path(store.root, name, "s.jsonl"), "hi", id="same") for name in ("a", "b")]
-    found = calls.value("session.list")["items"]
-    assert sorted(one["file"] for one in found) == sorted(map(str, files))
-    assert calls.value("session.show", session=found[0]["file"])["id"] == "same"
-
-
 def test_a_page_of_ten_thousand_sessions_counts_only_what_it_shows(
     calls: Calls, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +202,8 @@ def test_a_project_or_an_agent_without_sessions_is_told(
     calls: Calls, store: Store, params: dict[str, Any], told: str | None
 ) -> None:
     for number, project in enumerate(("server", "client")):
-        file = by_hand(Path(store.root, f"{project}.jsonl"), "hello", cwd=f"/home/me/{project}")
+        where, cwd = Path(store.root, f"{project}.jsonl"), f"/home/me/{project}"
+        file = by_hand(where, "hello", cwd=cwd, id=project)
         os.utime(file, (number + 1, number + 1))
     also = ["tree.list"] if list(params) == ["project"] else []
     for name in ("session.list", "session.totals", *also):

@@ -11,7 +11,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.places import Selection, in_order, sessions_in
+from sessiontree.library.places import Selection, conversations_in, in_order
 from sessiontree.tui.lines import Lines
 from sessiontree.tui.picker import Browser
 from tests.cli.screens import NOW
@@ -89,7 +89,9 @@ def drive(
     """Run a browser over the sessions in some places, through all steps; the browser, ended."""
 
     def find() -> list[SessionInfo]:
-        found = sessions_in([str(place) for place in places], Selection(), lambda problem: None)
+        found = conversations_in(
+            [str(place) for place in places], Selection(), lambda problem: None
+        )
         return in_order(found, "modified")
 
     app = Browser(None, find, None if file is None else str(file), lambda: NOW)

@@ -153,7 +153,8 @@ def test_costs_are_added_up_by_day_project_model_and_agent(tmp_path: Path) -> No
     renamed = [deepcopy(line) for line in CLAUDE_CODE["a cost beside the answer"]]
     for line in renamed:
         line["message"]["id"] += "2"  # another answer, and no copy of it
-    claude_code_home(tmp_path / "other", renamed)
+    other = claude_code_home(tmp_path / "other", renamed)
+    other.rename(other.with_name("60000000-0000-4000-8000-000000000000.jsonl"))
 
     async def steps(driven: Driven) -> None:
         await driven.press("ctrl+e")

@@ -49,6 +49,9 @@ class ClaudeCode(agent.Agent):
         stem = os.path.basename(file).removesuffix(".jsonl")
         return stem if agent.is_uuid(stem) else None
 
+    def opens(self, file: str, id: str) -> bool:
+        return os.path.basename(file) == f"{id}.jsonl"
+
     def id_in_name(self, stem: str, given: str) -> str | None:
         """The name, for the lines may hold the id of the session that this one continues."""
         if self.is_of_subagent(stem):

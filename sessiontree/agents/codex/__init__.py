@@ -69,6 +69,9 @@ class Codex(agent.Agent):
         rollout = rollout_of(file)
         return None if rollout is None else rollout.thread
 
+    def opens(self, file: str, id: str) -> bool:
+        return self.own_id(file) is not None
+
     def unarchive(self, id: str, file: str) -> str | None:
         return f"codex unarchive {id}" if FOLDERS[1] in file.split(os.sep) else None
 

@@ -1,0 +1,85 @@
+"""Conversations: which files are copies of one conversation, and which of them counts.
+
+A conversation has one id, whatever copies of it lie around: its agent's own file, an import of it,
+sessions that were converted for other agents, and copies that a program or a person made. All of
+them have this id, in their lines or their names. A fork has an id of its own.
+
+Invariants: a conversation is one row of a list, whose file is the copy with the latest activity.
+Labels and names are no activity, so a copy that only has more of these is not later. Of copies with
+the same activity, the agent's own file counts first, then an import, then a converted session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from sessiontree.library.listing import SessionInfo, by_time, moment
+
+
+def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
+    """One row for each conversation, in the order in which the conversations were found first.
+
+    A row is the copy that counts, with the other ones as `copies`, and with the name that an
+    import was given, if one was.
+    """
+    groups: dict[str, list[SessionInfo]] = {}
+    for one in found:
+        groups.setdefault(one.id or one.file, []).append(one)
+    return [group[0] if len(group) == 1 else _row(group) for group in groups.values()]
+
+
+def _row(group: Sequence[SessionInfo]) -> SessionInfo:
+    first, *others = sorted(group, key=_rank, reverse=True)
+    given = next((one.name for one in (first, *others) if one.is_renamed), first.name)
+    return replace(first, name=given, copies=tuple(others))
+
+
+def _rank(one: SessionInfo) -> tuple[float, bool, bool, bool, tuple[float, str]]:
+    is_import = one.imported_from is not None
+    has_its_name = one.file.endswith(tuple(f"{one.id}{end}" for end in _ENDINGS))
+    return moment(one.modified), not one.is_converted, not is_import, has_its_name, by_time(one)
+
+
+_ENDINGS: Final = (".jsonl", ".jsonl.zst", ".json")
+
+
+def copies_of(row: SessionInfo) -> list[SessionInfo]:
+    """All files of a row: the original ones first, then imports, then converted ones."""
+    return sorted((replace(row, copies=()), *row.copies), key=_distance)
+
+
+def _distance(one: SessionInfo) -> int:
+    return 2 if one.is_converted else int(one.imported_from is not None)
+
+
+def originals_first(rows: Iterable[SessionInfo]) -> list[SessionInfo]:
+    """All files of some rows that may have answers of their own, each before copies of it.
+
+    The conversation that was begun first comes first: a fork copies what was before it.
+    """
+    in_order = sorted(rows, key=lambda row: (moment(row.created), *by_time(row)))
+    return [one for row in in_order for one in _with_more(row)]
+
+
+def files_with_more(row: SessionInfo) -> list[str]:
+    """The files of a row that may have an entry of their own, the one that counts first."""
+    return [row.file, *(one.file for one in _with_more(row) if one.file != row.file)]
+
+
+def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
+    """The files of a row, without those that have nothing that one before them lacks."""
+    first, *others = copies_of(row)
+    yield first
+    for one in others:
+        is_later = moment(one.modified) > moment(first.modified)
+        if is_later or one.went_on or _distance(one) == 0:
+            yield one
+
+
+def in_store(row: SessionInfo) -> SessionInfo:
+    """The copy of a row that has all of it and can be written: an import, if one is up to date."""
+    imports = (one for one in row.copies if one.agent is None)
+    return next((one for one in imports if moment(one.modified) >= moment(row.modified)), row)
