@@ -135,7 +135,9 @@ def _of_name(name: str, value: Any) -> Iterator[str]:
 
 
 def _attributes(value: type) -> Iterator[str]:
-    """The public attributes of a class that have a comment, on their line or above it."""
+    """The public attributes of a class and of its bases that have a comment: on, or above, them."""
+    if value.__base__ is not None and value.__base__.__module__.startswith("sessiontree"):
+        yield from _attributes(value.__base__)
     lines = textwrap.dedent(inspect.getsource(value)).split("\n")
     (made,) = ast.parse("\n".join(lines)).body
     assert isinstance(made, ast.ClassDef)

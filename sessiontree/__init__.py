@@ -41,6 +41,8 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.library.search_file import SearchHit as SearchHit
     from sessiontree.operations.compact import CompactionPlan as CompactionPlan
     from sessiontree.operations.copy import CopiedSession as CopiedSession
+    from sessiontree.operations.moves import MovePlan as MovePlan
+    from sessiontree.operations.moves import SummaryPlan as SummaryPlan
     from sessiontree.operations.sync import SyncedSession as SyncedSession
     from sessiontree.recording.recorder import StreamAccumulator as StreamAccumulator
     from sessiontree.recording.stream import MessageStream as MessageStream
@@ -96,6 +98,8 @@ _HOMES = {
     "Comparison": "views.compare",
     "Side": "views.compare",
     "CopiedSession": "operations.copy",
+    "MovePlan": "operations.moves",
+    "SummaryPlan": "operations.moves",
     "Label": "views.tree",
     "TreeRow": "views.rows",
     "CostSum": "views.costs",

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from sessiontree.history.edits import FileEvent
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.export import Original
-    from sessiontree.operations.moves import PromptText
+    from sessiontree.operations.moves import MovePlan, PromptText
     from sessiontree.operations.unfinished import Unfinished
     from sessiontree.recording.events import StreamEvent
     from sessiontree.recording.stream import Granularity, MessageStream
@@ -167,8 +167,8 @@ class Session(metaclass=KnowsNearNames):
       `attach`, `label`, `rename`, `update_metadata`, `set_model`, `set_thinking_level`, `batch`,
       `locked`.
     - Move: `branch`, `switch`, `rewind`, `undo`, `retract`, `push`, `pop`, `compact`,
-      `auto_compact`, `compaction_plan`, `needs_compaction`, `merge`, `cherry_pick`,
-      `edit_context`.
+      `auto_compact`, `needs_compaction`, `merge`, `cherry_pick`, `edit_context`; plan a summary:
+      `branch_plan`, `pop_plan`, `compaction_plan`, `merge_plan`.
     - Copy: `fork`, `export_branch`, `to_markdown`, `to_html`, `convert`.
     - Lanes: `lane`, `subagent`, `scratch`, `keep`.
 
@@ -1121,13 +1121,17 @@ class Session(metaclass=KnowsNearNames):
 
     # Move
 
-    def branch(self, ref: Ref, summary: Summary | None = None, name: str | None = None) -> Entry:
-        """Go on from an entry in the same file: append a `branch` entry below that entry.
+    def branch(
+        self, ref: Ref | MovePlan, summary: Summary | None = None, name: str | None = None
+    ) -> Entry:
+        """Continue from an entry in the same file: append a `branch` entry below that entry.
 
         Args:
-            ref: the entry to go on from; the header gives an empty context.
+            ref: the entry to continue from; the header gives an empty context. Or what
+                `branch_plan` returned.
             summary: a summary of the path that you leave: text, or a summarizer. The new entry
-                is then a `branch_summary`, and the context has the summary.
+                is then a `branch_summary`, and the context has the summary. With a plan, the
+                default is `sessiontree.summarize`.
             name: a name for the new branch.
 
         Returns:
@@ -1135,8 +1139,24 @@ class Session(metaclass=KnowsNearNames):
 
         Raises:
             InvalidNameError: the name is invalid or taken.
+            UsageError: the session moved or wrote an entry since the plan, or while the summarizer
+                worked: the summary would lack that entry. Nothing is written.
         """
         return moves.branch(self.writer, ref, summary, name)
+
+    def branch_plan(self, ref: Ref, *, instructions: str | None = None) -> MovePlan:
+        """Return what the summary of a `branch` to an entry has to cover, and write nothing.
+
+        See `pop_plan`.
+
+        Raises:
+            NothingToDoError: no message is left.
+        """
+        return self._plan("branch", ref, instructions)
+
+    def _plan(self, move: moves.Move, ref: Ref | None, instructions: str | None) -> MovePlan:
+        with self.handles.failing_once():
+            return moves.plan(self.writer, move, ref, instructions)
 
     def switch(self, ref: Ref) -> Entry:
         """Go to an entry, or to the last entry of a named branch. Returns the leaf.
@@ -1190,23 +1210,43 @@ class Session(metaclass=KnowsNearNames):
         fields: dict[str, Any] = {} if note is None else {"note": note}
         return self.append("stack_push", **fields)
 
-    def pop(self, ref: Ref | None = None, summary: Summary | None = None) -> Entry:
+    def pop(self, ref: Ref | MovePlan | None = None, summary: Summary | None = None) -> Entry:
         """Go back up the path, and add a summary of the entries that you leave.
 
         Args:
             ref: the entry to go back to; by default the last push that has no pop yet. If there is
                 no such push: the last prompt that has a message below it, for example an answer.
+                Or what `pop_plan` returned.
             summary: text, or a summarizer; by default `sessiontree.summarize`.
 
         Returns:
             The new `stack_summary` entry, which is the new leaf.
 
         Raises:
-            UsageError: the entry is not on the path.
+            UsageError: the entry is not on the path; or the session moved or wrote an entry since
+                the plan, or while the summarizer worked.
             NothingToDoError: nothing follows the entry, or there is no entry to go back to.
         """
         with self.handles.failing_once():  # the target and the summary ask for the same handles
-            return moves.pop(self.writer, ref, summarize if summary is None else summary)
+            return moves.pop(self.writer, ref, summary)
+
+    def pop_plan(self, ref: Ref | None = None, *, instructions: str | None = None) -> MovePlan:
+        """Return what the summary of a `pop` has to cover, and write nothing.
+
+        Use it to ask a model for the summary: send `plan.text` to the model, then call
+        `pop(plan, summary)`. `branch_plan` and `merge_plan` do the same for a `branch` and a
+        `merge`, and `compaction_plan` for a `compact`.
+
+        Args:
+            ref: the entry to go back to, as for `pop`.
+            instructions: the user's instructions for the summary; they are in `plan.text`, and a
+                summarizer gets them as its second argument.
+
+        Raises:
+            UsageError: as for `pop`.
+            NothingToDoError: as for `pop`, or no message is left.
+        """
+        return self._plan("pop", ref, instructions)
 
     def compact(
         self,
@@ -1370,18 +1410,31 @@ class Session(metaclass=KnowsNearNames):
         """
         return moves.cherry_pick(self.writer, picked, None if source is None else source.cursor)
 
-    def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
+    def merge(self, ref: Ref | MovePlan, summary: Summary | None = None) -> Entry:
         """Add the entries of another branch, or a summary of them, to the context of this path.
 
         Args:
-            ref: the last entry to merge.
-            summary: text, or a summarizer of the merged entries.
+            ref: the last entry to merge; or what `merge_plan` returned.
+            summary: text, or a summarizer of the merged entries. With a plan, the default is
+                `sessiontree.summarize`.
 
         Raises:
-            UsageError: the entry and the path have no common ancestor.
+            UsageError: the entry and the path have no common ancestor; or the session moved since
+                the plan, or while the summarizer worked. What was written below the leaf of the
+                plan stays in the context.
             NothingToDoError: the entry is already on the path.
         """
         return moves.merge(self.writer, ref, summary)
+
+    def merge_plan(self, ref: Ref, *, instructions: str | None = None) -> MovePlan:
+        """Return what the summary of a `merge` has to cover, and write nothing.
+
+        See `pop_plan`.
+
+        Raises:
+            UsageError, NothingToDoError: as for `merge`.
+        """
+        return self._plan("merge", ref, instructions)
 
     def edit_context(self, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
         """Replace or drop the content of an entry in the context.

@@ -287,18 +287,21 @@ class AsyncSession(_NotPlain, Awaiting[Session], metaclass=KnowsNearNames):
     # Move and combine
 
     branch = awaited(Session.branch)
+    branch_plan = awaited(Session.branch_plan)
     switch = awaited(Session.switch)
     rewind = awaited(Session.rewind)
     undo = awaited(Session.undo)
     retract = awaited(Session.retract)
     push = awaited(Session.push)
     pop = awaited(Session.pop)
+    pop_plan = awaited(Session.pop_plan)
     compact = awaited(Session.compact)
     compaction_plan = awaited(Session.compaction_plan)
     needs_compaction = awaited(Session.needs_compaction)
     auto_compact = awaited(Session.auto_compact)
     cherry_pick = awaited(Session.cherry_pick)
     merge = awaited(Session.merge)
+    merge_plan = awaited(Session.merge_plan)
     edit_context = awaited(Session.edit_context)
 
     # Copy

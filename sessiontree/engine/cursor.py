@@ -323,9 +323,10 @@ class Cursor:
         ).joined()
         return messages
 
-    def pieces(self) -> list[Slice]:
-        """Return what each entry contributes to the context at the leaf, to choose a cut."""
-        path = self.context_path()
+    def pieces(self, leaf: Entry | None = None) -> list[Slice]:
+        """Return what each entry contributes to the context at an entry, by default the leaf."""
+        leaf = leaf or self.leaf
+        path = self.context_path() if leaf == self.leaf else self.read_path(leaf, keep=_KEPT)
         return ContextBuilder(path, self.segment, self.resolve).pieces(path)
 
     @synchronized

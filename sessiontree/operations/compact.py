@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from sessiontree.context.compaction import KEEP_TOKENS, Slice, Summary, TokenCounter, cut_point
 from sessiontree.context.context import Context
 from sessiontree.core.blocks import message_uuid
@@ -22,36 +20,28 @@ from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.names import LEAF
 from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, UsageError, with_step
-from sessiontree.operations.moves import PUSH, open_push
+from sessiontree.operations.moves import (
+    PUSH,
+    SummaryPlan,
+    check_instructions,
+    check_leaf,
+    open_push,
+)
 from sessiontree.views.messages import summary_text
 
 RESERVE_TOKENS: Final = 16_384
 
 
-class CompactionPlan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a compaction will replace with a summary; see `Session.compaction_plan`."""
+class CompactionPlan(SummaryPlan, frozen=True, eq=False, kw_only=True):
+    """What a compaction will replace with a summary; see `Session.compaction_plan`.
 
-    leaf: Entry  # the leaf for which the plan was made
-    # the messages that the summary replaces, as in the context. Do not change them
-    messages: Sequence[Message]
-    # the entries that the messages come from, oldest first. A message that was streamed in blocks
-    # comes from several entries
-    entries: Sequence[Entry]
+    `messages` are those that the summary replaces, and `entries` the entries that they come from. A
+    message that was streamed in blocks comes from several entries.
+    """
+
     first_kept: Entry | None  # the first entry that stays in the context; None: nothing stays
     tokens_before: int  # the estimated tokens of the context
     tokens_after: int  # the estimated tokens of the messages that stay, without the new summary
-    instructions: str | None = None  # the user's instructions for the summary, or None
-
-    @property
-    def text(self) -> str:
-        """A request to a model to write the summary, with the conversation and the instructions.
-
-        Give it to a model as the only message. Long results of tools are cut, and thinking is left
-        out.
-        """
-        from sessiontree.text.summary_request import summary_request  # few compactions ask a model
-
-        return summary_request(self.messages, self.instructions)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `compact --plan --json` prints."""
@@ -82,7 +72,7 @@ def plan(
     _check_keep(keep)
     if keep is not None and first_kept is not None:
         raise UsageError("give 'first_kept' or 'keep', not both")
-    _check_instructions(instructions)
+    check_instructions(instructions)
     with cursor.alone():  # one moment: another thread may move
         context = cursor.context(count=count)
         pieces = cursor.pieces()
@@ -116,7 +106,7 @@ def compact(
     """Write the compaction of a plan; see `Session.compact`."""
     uuid = fresh_uuid()
     _check_fits(writer.cursor, plan)  # before a model is asked
-    text = summary_text(writer.cursor, summary, plan.entries, plan.instructions, lambda: plan.text)
+    text = summary_text(writer.cursor, summary, plan.entries, lambda: plan.text, plan.instructions)
 
     def draft() -> list[Draft]:
         since = _check_fits(writer.cursor, plan)
@@ -299,11 +289,6 @@ def _check_keep(keep: int | None) -> None:
         raise UsageError(f"keep is a number of tokens, 0 or more, not {keep!r}")
 
 
-def _check_instructions(instructions: str | None) -> None:
-    if instructions is not None and (not isinstance(instructions, str) or not instructions.strip()):
-        raise UsageError(f"instructions are a text that is not empty, not {instructions!r:.60}")
-
-
 def _named(cursor: Cursor, first_kept: Ref) -> Entry:
     kept = cursor.entry(first_kept)
     if first_kept == LEAF:  # the last content; a marker behind it would keep nothing
@@ -388,15 +373,11 @@ def _check_fits(cursor: Cursor, plan: CompactionPlan) -> Sequence[Entry]:
     """Refuse a plan that no longer fits the path; return what was written since, oldest first."""
     if cursor.leaf.uuid == plan.leaf.uuid:
         return ()
-    again = "nothing was written: make a new plan, or compact again"
-    if not cursor.is_above(plan.leaf):
-        raise UsageError(
-            f"the session moved to {cursor.leaf.uuid}, which is not below {plan.leaf.uuid}, for "
-            f"which the compaction was planned; {again}"
-        )
+    check_leaf(cursor, plan.leaf, "compaction", keeps=True)
     since = list(takewhile(lambda entry: entry.uuid != plan.leaf.uuid, cursor.up()))
     since.reverse()
     kept = {entry.uuid for entry in since} | {entry.uuid for entry in _kept(cursor, plan)}
+    again = "nothing was written: make a new plan, or compact again"
     for entry in since:
         if entry.type == "compaction":
             raise UsageError(f"compaction {entry.uuid} was written since the plan; {again}")

@@ -1,17 +1,18 @@
 """Moves of the leaf, and other content on the path: branch, rewind, pop, merge, edit.
 
 Invariants: a move appends one entry, whose parent is the place moved to (a named branch with a
-summary appends two, in one write); nothing is removed, so every move can be undone.
+summary appends two, in one write); nothing is removed, so every move can be undone. A summary has
+all that its move leaves: what was written while a model wrote it is not left, the move is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from sessiontree.context.compaction import Summary
+from sessiontree.context.compaction import Summary, estimate_tokens, summarize
 from sessiontree.core.activity import as_typed
 from sessiontree.core.blocks import END_KEYS, message_uuid, ordered
 from sessiontree.core.codec import raw_values
@@ -52,20 +53,156 @@ _FEW: Final = 500
 """Entries that are looked at for a push before the log is searched for one."""
 
 
-def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | None) -> Entry:
-    target = writer.cursor.entry(ref)
+class SummaryPlan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What a summary has to cover, at one leaf; see `Session.compaction_plan` and `pop_plan`."""
+
+    leaf: Entry  # the leaf for which the plan was made
+    # the messages to summarize, as in the context. Do not change them
+    messages: Sequence[Message]
+    entries: Sequence[Entry]  # the entries to summarize, oldest first
+    instructions: str | None = None  # the user's instructions for the summary, or None
+
+    @property
+    def text(self) -> str:
+        """A request to a model to write the summary, with the conversation and the instructions.
+
+        Give it to a model as the only message. Long results of tools are cut, and thinking is left
+        out.
+        """
+        from sessiontree.text.summary_request import summary_request  # few summaries ask a model
+
+        return summary_request(self.messages, self.instructions)
+
+
+Move = Literal["pop", "branch", "merge"]
+
+
+class MovePlan(SummaryPlan, frozen=True, eq=False, kw_only=True):
+    """What the summary of a pop, a branch or a merge has to cover; see `Session.pop_plan`."""
+
+    move: Move  # the method that takes the plan: "pop", "branch" or "merge"
+    target: Entry  # the entry to return to, to continue from, or to merge
+    tokens: int  # the estimated tokens of the messages
+
+
+class _Summarized(NamedTuple):
+    """A `MovePlan` whose messages are not read yet."""
+
+    move: Move
+    leaf: Entry
+    target: Entry
+    entries: Sequence[Entry]
+
+
+def plan(writer: EntryWriter, move: Move, ref: Ref | None, instructions: str | None) -> MovePlan:
+    """See `Session.pop_plan`, `Session.branch_plan` and `Session.merge_plan`."""
+    check_instructions(instructions)
+    with writer.log.alone():
+        planned = _summarized(writer, move, ref)
+        made = _with_messages(writer.cursor, planned, instructions)
+    if not made.messages:
+        raise NothingToDoError(
+            f"the context has no message that the summary of this {move} would cover; call "
+            f"'{move}' without a plan"
+        )
+    return made
+
+
+def _summarized(writer: EntryWriter, move: Move, ref: Ref | None) -> _Summarized:
+    with writer.log.alone():  # one moment: another thread may move
+        cursor, leaf = writer.cursor, writer.cursor.leaf
+        target = _pop_target(writer, ref) if move == "pop" else cursor.entry(ref or LEAF)
+        if move == "merge":
+            entries = cursor.below(_merge_base(cursor, leaf, target), target)
+        else:
+            entries = cursor.below(cursor.common(leaf, target))
+    if move == "pop" and not entries:
+        raise NothingToDoError(f"nothing follows {target.uuid}; there is nothing to pop")
+    return _Summarized(move, leaf, target, entries)
+
+
+def _with_messages(
+    cursor: Cursor, planned: _Summarized, instructions: str | None = None
+) -> MovePlan:
+    move, leaf, target, entries = planned
+    with cursor.alone():
+        covered = {entry.uuid for entry in entries}
+        pieces = cursor.pieces(target if move == "merge" else leaf)
+        messages = [said for piece in pieces if piece.uuid in covered for said in piece.messages]
+        return MovePlan(
+            move=move,
+            leaf=leaf,
+            target=target,
+            entries=list(entries),
+            messages=messages,
+            tokens=sum(map(estimate_tokens, messages)),
+            instructions=instructions,
+        )
+
+
+def _summary_of(
+    writer: EntryWriter, move: Move, given: Ref | MovePlan | None, summary: Summary | None
+) -> tuple[MovePlan | _Summarized, str]:
+    """What the summary of a move covers, and its text; refused if the session moves meanwhile."""
+    cursor, instructions = writer.cursor, None
+    planned: MovePlan | _Summarized
+    if isinstance(given, SummaryPlan):
+        planned = _checked(cursor, move, given)
+        instructions = planned.instructions
+    else:
+        planned = _summarized(writer, move, given)
+
+    def request() -> str:
+        read = planned if isinstance(planned, MovePlan) else _with_messages(cursor, planned)
+        return read.text
+
+    summary = summarize if summary is None else summary
+    text = summary_text(cursor, summary, planned.entries, request, instructions)
+    check_leaf(cursor, planned.leaf, move, keeps=move == "merge")
+    return planned, text
+
+
+def _checked(cursor: Cursor, move: Move, given: SummaryPlan) -> MovePlan:
+    """The plan of a move, before a model is asked."""
+    if not isinstance(given, MovePlan) or given.move != move:
+        made_for = given.move if isinstance(given, MovePlan) else "compact"
+        raise UsageError(
+            f"the plan is for '{made_for}', not for '{move}'; make one with {move}_plan()"
+        )
+    check_leaf(cursor, given.leaf, move, keeps=move == "merge")
+    return given
+
+
+def check_leaf(cursor: Cursor, planned: Entry, move: str, *, keeps: bool) -> None:
+    """Refuse a summary for another leaf; with `keeps`, what was written below it since stays."""
+    leaf = cursor.leaf
+    if leaf.uuid == planned.uuid or (keeps and cursor.is_above(planned)):
+        return
+    raise UsageError(
+        f"the session moved to {leaf.uuid} since the {move} was planned at {planned.uuid}; nothing "
+        f"was written: make a new plan, or {move} again"
+    )
+
+
+def check_instructions(instructions: str | None) -> None:
+    """Refuse instructions for a summary that are not a text."""
+    if instructions is not None and (not isinstance(instructions, str) or not instructions.strip()):
+        raise UsageError(f"instructions are a text that is not empty, not {instructions!r:.60}")
+
+
+def branch(
+    writer: EntryWriter, ref: Ref | MovePlan, summary: Summary | None, name: str | None
+) -> Entry:
+    """See `Session.branch`."""
     if name is not None:
         writer.reader.check_name_is_free(names.check_name(name, "branch name"))
-    if summary is None:
-        return _go(writer, [_move(writer, name)], target)
-    with writer.log.alone():
-        left = writer.cursor.leaf
-        passed = writer.cursor.below(writer.cursor.common(left, target))
-    text = summary_text(writer.cursor, summary, passed)
-    moves: Moves = [("branch_summary", {"summary": text, "fromUuid": left.uuid})]
+    if summary is None and not isinstance(ref, MovePlan):
+        return _go(writer, [_move(writer, name)], writer.cursor.entry(ref))
+    planned, text = _summary_of(writer, "branch", ref, summary)
+    moves: Moves = [("branch_summary", {"summary": text, "fromUuid": planned.leaf.uuid})]
     if name is not None:
         moves.insert(0, ("branch", {"name": name}))
-    return _go(writer, moves, target)
+    return _go(writer, moves, planned.target)
 
 
 def switch(writer: EntryWriter, ref: Ref) -> Entry:
@@ -116,14 +253,11 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> PromptText:
     return PromptText(said, prompt, message)
 
 
-def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:
-    with writer.log.alone():
-        target = _pop_target(writer, ref)
-        passed, left = writer.cursor.below(target), writer.cursor.leaf
-    if not passed:
-        raise NothingToDoError(f"nothing follows {target.uuid}; there is nothing to pop")
-    fields = {"summary": summary_text(writer.cursor, summary, passed), "fromUuid": left.uuid}
-    return _go(writer, [("stack_summary", fields)], target)
+def pop(writer: EntryWriter, ref: Ref | MovePlan | None, summary: Summary | None) -> Entry:
+    """See `Session.pop`."""
+    planned, text = _summary_of(writer, "pop", ref, summary)
+    fields = {"summary": text, "fromUuid": planned.leaf.uuid}
+    return _go(writer, [("stack_summary", fields)], planned.target)
 
 
 def _pop_target(writer: EntryWriter, ref: Ref | None) -> Entry:
@@ -345,19 +479,29 @@ def _store_blobs(writer: EntryWriter, needed: Sequence[tuple[Entry, Sequence[Blo
                 blobs.put(blocks_of(entry, blob))
 
 
-def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
-    merged, seen = writer.cursor.entry(ref), writer.cursor.leaf
-    base = writer.cursor.common(seen, merged)
+def merge(writer: EntryWriter, ref: Ref | MovePlan, summary: Summary | None) -> Entry:
+    """See `Session.merge`."""
+    cursor, fields = writer.cursor, dict[str, Any]()
+    if summary is None and not isinstance(ref, MovePlan):
+        merged, seen = cursor.entry(ref), cursor.leaf
+    else:
+        planned, fields["summary"] = _summary_of(writer, "merge", ref, summary)
+        merged, seen = planned.target, planned.leaf
+    base = _merge_base(cursor, seen, merged)
+    fields = {"mergedUuid": merged.uuid, "baseUuid": base.uuid, **fields}
+    return writer.write("merge", fields, None, seen=seen)
+
+
+def _merge_base(cursor: Cursor, leaf: Entry, merged: Entry) -> Entry:
+    """The common ancestor of the leaf and an entry to merge."""
+    base = cursor.common(leaf, merged)
     if base is None:
         raise UsageError(f"{merged.uuid} has no ancestor in common with the current path")
     if base == merged:
         raise NothingToDoError(
             f"{merged.uuid} is on the current path already; merge another branch"
         )
-    fields: dict[str, Any] = {"mergedUuid": merged.uuid, "baseUuid": base.uuid}
-    if summary is not None:
-        fields["summary"] = summary_text(writer.cursor, summary, writer.cursor.below(base, merged))
-    return writer.write("merge", fields, None, seen=seen)
+    return base
 
 
 def edit_context(

@@ -16,17 +16,15 @@ from typing import Final, overload
 from msgspec.structs import replace
 
 from sessiontree.context.compaction import Summarized, Summary, text_of_summary
-from sessiontree.context.fold import custom_message, summary_message
 from sessiontree.core.blocks import (
     Resolution,
     Resolve,
     ShownHandle,
-    folded_message,
     is_handle_of_message,
     message_uuid,
     role_of_entry,
 )
-from sessiontree.core.entry import PIECES, SUMMARIES, Entry
+from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.message import (
     TYPED,
     Message,
@@ -196,38 +194,14 @@ def pieces_of(cursor: Cursor, piece: Entry) -> list[Entry]:
     return found
 
 
-def _said_in(entries: Sequence[Entry]) -> Iterator[Message]:
-    """The messages of entries as a context has them, without the edits of a path."""
-    pieces: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if entry.type in PIECES:
-            pieces.setdefault(message_uuid(entry), []).append(entry)
-    for entry in entries:
-        message = entry.get("message") if entry.type in ("message", "handle") else None
-        if entry.type in PIECES and (members := pieces.pop(message_uuid(entry), None)):
-            yield folded_message(members)
-        elif entry.type in SUMMARIES or entry.type == "merge":
-            yield summary_message("branchSummary", entry)
-        elif entry.type == "compaction":
-            yield summary_message("compactionSummary", entry)
-        elif entry.type == "custom_message":
-            yield custom_message(entry)
-        elif isinstance(message, dict):
-            yield message
-
-
 class ResolvedEntries(Summarized):
     """Entries of which each `handle` has the message it resolves to, as `entry["message"]`.
 
-    Nothing is resolved before it is read. `request` gives their `text`; by default, it has their
-    messages.
+    Nothing is resolved before it is read. `request` gives their `text`.
     """
 
     def __init__(
-        self,
-        entries: Sequence[Entry],
-        resolve: Resolve,
-        request: Callable[[], str] | None = None,
+        self, entries: Sequence[Entry], resolve: Resolve, request: Callable[[], str]
     ) -> None:
         self._entries = entries
         self._resolve = resolve
@@ -236,11 +210,7 @@ class ResolvedEntries(Summarized):
     @property
     def text(self) -> str:
         """See `Summarized.text`."""
-        from sessiontree.text.summary_request import summary_request  # few summaries ask a model
-
-        if self._request is not None:
-            return self._request()
-        return summary_request(_said_in(list(self)), None)
+        return self._request()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -248,15 +218,18 @@ class ResolvedEntries(Summarized):
     @overload
     def __getitem__(self, at: int) -> Entry: ...
     @overload
-    def __getitem__(self, at: slice) -> ResolvedEntries: ...
-    def __getitem__(self, at: int | slice) -> Entry | ResolvedEntries:
+    def __getitem__(self, at: slice) -> list[Entry]: ...
+    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
         if isinstance(at, slice):
-            return ResolvedEntries(self._entries[at], self._resolve)
-        return next(iter(ResolvedEntries([self._entries[at]], self._resolve)))
+            return list(self._resolved(self._entries[at]))
+        return next(self._resolved([self._entries[at]]))
 
     def __iter__(self) -> Iterator[Entry]:
+        return self._resolved(self._entries)
+
+    def _resolved(self, entries: Sequence[Entry]) -> Iterator[Entry]:
         lack = "the summarizer gets no message of them"
-        for entry, message in with_messages(self._entries, self._resolve, lack):
+        for entry, message in with_messages(entries, self._resolve, lack):
             yield entry if message is None else replace(entry, message_value=message)
 
 
@@ -287,12 +260,12 @@ def summary_text(
     cursor: Cursor,
     summary: Summary,
     entries: Sequence[Entry],
-    instructions: str | None = None,
-    request: Callable[[], str] | None = None,
+    request: Callable[[], str],
+    instructions: str | None,
 ) -> str:
     """A summary as text; a summarizer gets the messages of handles too.
 
-    `request` gives the text for a model, by default that of the entries.
+    `request` gives the text for a model.
     """
     given = ResolvedEntries(entries, cursor.messages, request)
     return text_of_summary(summary, given, instructions)

@@ -180,6 +180,23 @@ async def test_a_compaction_goes_in_steps_around_a_model_that_is_awaited(path: P
 
 
 @in_each_loop
+async def test_a_pop_goes_in_steps_around_a_model_that_is_awaited(path: Path) -> None:
+    async with AsyncSession.open(path) as session:
+        start = session.leaf
+        await session.append_message(user("aside"))
+        plan = await session.pop_plan(start, instructions="In French")
+        assert "aside" in plan.text
+        await checkpoint()
+        assert (await session.pop(plan, "in short"))["summary"] == "in short"
+        assert said(await session.context()) == ["hello", "in short"]
+        merged = await session.merge_plan(plan.leaf)
+        await session.append_message(user("while the model works"))
+        await session.merge(merged, "both")
+        with pytest.raises(UsageError, match="since the pop was planned"):
+            await session.pop(plan, "again")
+
+
+@in_each_loop
 async def test_an_error_of_a_summarizer_is_that_of_the_call(path: Path) -> None:
     async def summary(entries: Sequence[Entry]) -> str:
         raise ConnectionError("no model")

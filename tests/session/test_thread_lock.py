@@ -98,7 +98,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "stats": (1, lambda session, _: session.stats()),
     "refresh": (1, lambda session, _: session.refresh()),
     "conflict": (1, lambda session, _: session.conflict),
-    "branch": (4, lambda session, _: session.branch("@~1", summary="left")),
+    "branch": (3, lambda session, _: session.branch("@~1", summary="left")),
     "switch": (3, lambda session, _: session.switch("@~1")),
     "rewind": (4, lambda session, _: session.rewind()),
     "push": (1, lambda session, _: session.push()),
@@ -136,6 +136,8 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "entries with": (1, lambda session, _: session.reader.entries_with("p1")),
     "locked": (1, lambda session, _: locked(session)),
     "plan": (1, lambda session, _: session.compaction_plan()),
+    "plan of a pop": (1, lambda session, _: session.pop_plan()),
+    "plan of a merge": (1, lambda session, _: session.merge_plan("other")),
     "conversation": (1, lambda session, _: list(session.conversation())),
     "turns": (1, lambda session, _: session.turns()),
     "a branch by a handle": (3, lambda session, _: session.resolve(handle_to("branch", session))),
@@ -165,7 +167,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "lane at an entry": (3, lambda session, _: session.lane("side", "@~2").close()),
     "compact by a plan": (3, lambda session, _: session.compact(lambda *_: "so far", keep=1)),
     "needs_compaction": (1, lambda session, _: session.needs_compaction(100, 1)),
-    "branch by a summarizer": (4, lambda session, _: session.branch("@~1", lambda *_: "left")),
+    "branch by a summarizer": (3, lambda session, _: session.branch("@~1", lambda *_: "left")),
 }
 
 
@@ -274,7 +276,7 @@ class Hooked:
 
 HOOKED: dict[str, int] = {
     "append": 1,
-    "branch": 4,
+    "branch": 3,
     "pop": 3,
     "compact": 3,
     "merge": 3,
