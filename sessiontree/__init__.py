@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.library.copies import SyncResult as SyncResult
     from sessiontree.library.copies import copy as copy
     from sessiontree.library.copies import sync as sync
+    from sessiontree.library.counts import SessionCounts as SessionCounts
     from sessiontree.library.listing import SessionInfo as SessionInfo
     from sessiontree.library.search_file import SearchHit as SearchHit
     from sessiontree.operations.compact import CompactionPlan as CompactionPlan
@@ -70,6 +71,7 @@ _HOMES = {
     "AsyncStore": "aio.store",
     "CopyResult": "library.copies",
     "copy": "library.copies",
+    "SessionCounts": "library.counts",
     "SessionInfo": "library.listing",
     "SearchHit": "library.search_file",
     "SyncResult": "library.copies",

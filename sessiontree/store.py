@@ -258,6 +258,9 @@ class Store:
     ) -> builtins.list[SessionInfo]:
         """List the sessions, most recently written first.
 
+        `SessionInfo.counts` has the turns, the model, the usage and the cost of a session. It is
+        read from the cache when you ask for it.
+
         Args:
             cwd: list only sessions of this working directory; by default of all directories.
             report: called with a text about each file that cannot be listed; None: a warning is

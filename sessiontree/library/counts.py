@@ -8,8 +8,10 @@ many bytes of files that are not in the cache; what is left is unknown, and the 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -17,17 +19,20 @@ from msgspec.structs import replace
 from sessiontree.agents import AGENTS, HEAD
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.codex import rollout_of
-from sessiontree.core.entry import decode_object
-from sessiontree.core.usage import EntryTally, FileCounts, Tally
+from sessiontree.core.entry import decode_object, seconds_of
+from sessiontree.core.usage import EntryTally, FileCounts, Tally, Usage
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines
-from sessiontree.errors import SessionTreeError, TooMuchError
+from sessiontree.errors import CorruptionError, SessionTreeError, TooMuchError
 from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
-from sessiontree.library.listing import SessionInfo, moment
 from sessiontree.library.root import cache_folder
-from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of
+from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of, unreadable
 from sessiontree.storage.place import is_address
 from sessiontree.storage.scanner import Find, Scanner
 from sessiontree.text.pattern import finder
+
+if TYPE_CHECKING:
+    from sessiontree.library.listing import SessionInfo
+    from sessiontree.views.costs import CostSum
 
 By = Literal["day", "project", "model", "agent"]
 """What each row of a sum of many sessions is about."""
@@ -37,11 +42,36 @@ BY: Final[tuple[By, ...]] = get_args(By)
 AT_ONCE: Final = 24_000_000
 """The bytes that one list counts: about a sixth of a second."""
 
+WORTH_SAVING: Final = 8_000_000
+"""The bytes counted for single rows after which the counts are saved."""
+
 LARGEST_DOCUMENT: Final = 32_000_000
 """The largest document, which is not read line by line, in bytes."""
 
 _DOCUMENT: Final = b"{\n"
 """How a document over many lines starts."""
+
+
+class SessionCounts(msgspec.Struct, frozen=True):
+    """What a session adds up to, with all branches; see `SessionInfo.counts`."""
+
+    turns: int  # the number of prompts
+    model: str | None  # the model that was used last, or None
+    usage: Usage  # the tokens of all answers, and the reported cost
+    file: FileCounts
+
+    def __repr__(self) -> str:
+        return f"SessionCounts(turns={self.turns}, model={self.model!r}, usage={self.usage})"
+
+    @property
+    def cost(self) -> CostSum:
+        """What the session cost: as reported, and estimated for answers without a report.
+
+        As `Stats.cost`, but answers behind handles have no cost here.
+        """
+        from sessiontree.views.costs import cost_of  # few lists show it
+
+        return cost_of(self.file.spent())
 
 
 class _CachedCounts(msgspec.Struct, array_like=True, frozen=True):
@@ -66,7 +96,13 @@ class CountCache:
         self._report = report
         self._cache = Cache(file, _decoder)
         self._scanner = Scanner()
-        self.save = self._cache.save
+        self._unsaved = 0  # bytes that were counted since
+
+    def save(self, at_least: int = 0) -> None:
+        """Save the counts if at least so many bytes were counted since the last time."""
+        if self._unsaved >= at_least:
+            self._cache.save()
+            self._unsaved = 0
 
     def counted(
         self, sessions: Iterable[SessionInfo], at_once: int | None = AT_ONCE
@@ -74,30 +110,62 @@ class CountCache:
         """Each session with its counts, as long as `at_once` bytes last; None: all."""
         left = at_once
         for one in sessions:
-            cached = self._cache.get(one.file)
-            if cached is not None and cached.stamp == _stamp(one, cached.others):
-                yield one, cached.counts
-                continue
-            if left is not None and left < one.bytes:
-                yield one, None
-                continue
-            left = None if left is None else left - one.bytes
-            yield one, self._count(one)
+            known = self._known(one)
+            if known is None and left is not None:
+                if left < one.bytes:
+                    yield one, None
+                    continue
+                left -= one.bytes
+            yield one, known or self._counted(one)
 
-    def _count(self, one: SessionInfo) -> FileCounts | None:
+    def count(self, one: SessionInfo) -> FileCounts:
+        """What a session adds up to; read only if the file changed.
+
+        Raises:
+            SessionTreeError, OSError: a part of it cannot be read.
+        """
+        return self._known(one) or self._read(one)
+
+    def _known(self, one: SessionInfo) -> FileCounts | None:
+        cached = self._cache.get(one.file)
+        is_current = cached is not None and cached.stamp == _stamp(one, cached.others)
+        return cached.counts if cached is not None and is_current else None
+
+    def _counted(self, one: SessionInfo) -> FileCounts | None:
         """What a session adds up to; None if a part of it cannot be read."""
         try:
-            others = _others(one)
-            stamp = _stamp(one, others)
-            counts = _counts_of(one, others, self._scanner)
+            return self._read(one)
         except (SessionTreeError, OSError):  # the list has reported it, or it is gone
             return None
         except Exception as error:
             self._report(problem_of(one.file, error))
             return None
-        if counts is not None and is_settled(stamp) and _stamp(one, others) == stamp:
+
+    def _read(self, one: SessionInfo) -> FileCounts:
+        others = _others(one)
+        stamp = _stamp(one, others)
+        counts = _counts_of(one, others, self._scanner)
+        if is_settled(stamp) and _stamp(one, others) == stamp:
             self._cache.keep(one.file, _CachedCounts(others, stamp, counts))
+            self._unsaved += one.bytes
         return counts
+
+
+_lock: Final = threading.Lock()
+_shared: Final = cache(CountCache)
+"""The counts in a folder of caches, which are loaded once for all rows."""
+
+
+def counts_of(one: SessionInfo) -> SessionCounts:
+    """See `SessionInfo.counts`."""
+    with _lock:
+        counter = _shared(cache_folder())
+        try:
+            counts = counter.count(one)
+        except OSError as error:
+            raise unreadable(one.file, error) from error
+        counter.save(WORTH_SAVING)
+    return SessionCounts(counts.turns, counts.model, counts.usage, counts)
 
 
 def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:
@@ -136,7 +204,7 @@ def with_branches(one: SessionInfo, report: Report) -> SessionInfo:
 def _stamp(one: SessionInfo, others: Iterable[str]) -> Stamp:
     """The stamp of a session and of what is beside it."""
     if is_address(one.file):  # its bytes only become more, but for a rewrite
-        return one.bytes, int(moment(one.modified) * 1e9)
+        return one.bytes, int((seconds_of(one.modified) or 0.0) * 1e9)
     return stamp_of((one.file, *others))
 
 
@@ -150,7 +218,7 @@ def _others(one: SessionInfo) -> list[str]:
     return [*folders, *beside, *history_files(one.file)]
 
 
-def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> FileCounts | None:
+def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> FileCounts:
     agent = next((each for each in AGENTS if each.program == one.agent), None)
     tally: Tally = EntryTally() if agent is None else agent.reader.tally()
     find = _with_torn(finder(tally.needles))
@@ -159,8 +227,8 @@ def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> Fil
             tally.take(line)
     document = _document(one)
     if document is not None:
-        if not decode_object(document):  # it is cut
-            return None
+        if not decode_object(document):
+            raise CorruptionError(f"{one.file} is cut; its turns are not known", one.file, 0)
         tally.take(document)
     for _, line in () if document is not None else scanner.lines(one.file, find):
         tally.take(line)

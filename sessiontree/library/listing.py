@@ -68,6 +68,7 @@ from sessiontree.text.preview import shown, told
 
 if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
+    from sessiontree.library.counts import SessionCounts
 
 
 Reaches = Callable[[str], bool]
@@ -107,7 +108,8 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
             session; None if that is not known. The JSON key is `agent`.
         imported_from: the name of the file from which the session was imported, or None.
         turns: the number of prompts on all branches; None if the file was not counted. This and
-            the following are in the list of the command line, not in that of a store.
+            the following are in the list of the command line; in a store's list, `counts` has
+            them.
         model: the model that was used last, or None.
         usage: the tokens of all answers, as `stats --json` prints them, or None.
         cost: the reported cost in US dollars, or None.
@@ -140,6 +142,21 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     went_on: bool = False
     is_renamed: bool = False
     copies: tuple[SessionInfo, ...] = ()
+
+    @property
+    def counts(self) -> SessionCounts:
+        """The turns, the model, the usage and the cost of the session, as the file is now.
+
+        A list reads only the start and the end of each file. The first time that you read this
+        property, the whole file is read; what it adds up to is kept in the user's cache folder, as
+        for `sessiontree ls`, until the file changes. In an event loop, read it in a thread.
+
+        Raises:
+            SessionTreeError: the file is gone, or a part of it cannot be read.
+        """
+        from sessiontree.library.counts import counts_of  # slow to import; few lists show it
+
+        return counts_of(self)
 
     @property
     def is_converted(self) -> bool:

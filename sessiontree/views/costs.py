@@ -21,9 +21,10 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -163,8 +164,7 @@ class Stats(msgspec.Struct, frozen=True):
         without the extra `prices`, such answers are counted in `unpriced`. The first call loads
         the package.
         """
-        needs_prices = any(spent.needs_price for spent in with_covered(list(self.spent)))
-        return _sum(list(self.spent), load() if needs_prices else None)
+        return cost_of(self.spent)
 
     @property
     def entries(self) -> int:
@@ -373,7 +373,11 @@ def load() -> Prices | None:
     except ImportError:
         return None
     name = f"genai-prices {genai_prices.__version__}"
-    return Prices(genai_prices.calc_price, genai_prices.Usage, name)
+    return _prices(genai_prices.calc_price, genai_prices.Usage, name)
+
+
+_prices: Final = cache(Prices)
+"""The prices of the package, with what they were asked before."""
 
 
 def _provider_of(model: str) -> str | None:
@@ -403,7 +407,7 @@ def costs_of_turns(cursor: Cursor, outline: SessionOutline, prices: Prices | Non
         row = tree.row(spent.entry) if not spent.is_of_session else NO_ROW
         if row != NO_ROW and (place := owners[row]) >= 0:
             found[place].append(spent)
-    return [_sum(each, prices) for each in found]
+    return [_sum(with_covered(each), prices) for each in found]
 
 
 def _owners(tree: TreeIndex, outline: SessionOutline) -> array[int]:
@@ -424,10 +428,16 @@ def _owners(tree: TreeIndex, outline: SessionOutline) -> array[int]:
     return owners
 
 
-def _sum(found: list[Spent], prices: Prices | None) -> CostSum:
+def cost_of(found: Sequence[Spent]) -> CostSum:
+    """Return what answers of one session cost; list prices are loaded if an answer needs one."""
+    covered = with_covered(list(found))
+    return _sum(covered, load() if any(spent.needs_price for spent in covered) else None)
+
+
+def _sum(found: Iterable[Spent], prices: Prices | None) -> CostSum:
     reported = estimated = 0.0
     unpriced = 0
-    for spent in with_covered(found):
+    for spent in found:
         reported += spent.usage.cost
         if spent.needs_price:
             price = None if prices is None else prices.of(spent)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache as cache_of_functions
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessiontree import CorruptionError, CostSum, SessionNotFoundError, Store
 from sessiontree.core.usage import FileCounts
 from sessiontree.library import counts
 from sessiontree.library.counts import CountCache
@@ -142,3 +144,82 @@ def test_a_path_that_is_not_unicode_is_counted_and_not_kept(settled: Path, tmp_p
     os.utime(odd, (1_000, 1_000))
     assert turns(odd, settled, folder=tmp_path / "cache") == [1, 1]
     assert turns(odd, settled, folder=tmp_path / "cache", at_once=0) == [None, 1]
+
+
+ANSWERS: list[dict[str, Any]] = [
+    {"usage": {"input_tokens": 10, "output_tokens": 5, "cost": 0.25}},
+    {"usage": {"input_tokens": 1_000_000, "output_tokens": 0}},
+    {"usage": {"input_tokens": 7, "output_tokens": 1}, "model": "no-such-model"},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store with a session of two branches, and the cache folder beside it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = Store(tmp_path / "store")
+    with made.create(cwd="/p") as session:
+        first = session.append_message({"role": "user", "content": "Build a CLI"})
+        for answer in ANSWERS:
+            shape = {"role": "assistant", "model": "claude-opus-4-6", "provider": "anthropic"}
+            session.append_message({**shape, "content": "Done.", **answer})
+        session.branch(first)
+        session.append_message({"role": "user", "content": "In Rust"})
+    return made
+
+
+def test_a_row_of_a_store_counts_as_the_open_session_does(store: Store) -> None:
+    (row,) = store.list()
+    with store.open(row.id, readonly=True) as session:
+        stats = session.stats()
+    counts = row.counts
+    assert (counts.turns, counts.model) == (2, "no-such-model")
+    assert counts.usage == stats.usage
+    assert counts.cost == stats.cost
+    assert counts.cost.reported == 0.25
+    assert "turns=2, model='no-such-model'" in repr(counts)
+
+
+def test_the_cost_of_a_row_is_reported_and_estimated_apart(store: Store) -> None:
+    pytest.importorskip("genai_prices")
+    (row,) = store.list()
+    cost = row.counts.cost
+    assert (cost.reported, cost.estimated > 1, cost.unpriced) == (0.25, True, 1)
+
+
+def test_a_row_counts_the_file_as_it_is_now(store: Store) -> None:
+    (row,) = store.list()
+    for turns in (2, 3):
+        assert row.counts.turns == turns
+        with store.open(row.id) as session:
+            session.append_message({"role": "user", "content": "And tests"})
+    os.unlink(row.file)
+    with pytest.raises(SessionNotFoundError):
+        row.counts  # noqa: B018
+
+
+def test_a_list_counts_nothing_and_a_row_keeps_what_is_worth_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row,) = store.list()
+    os.utime(row.file, (1_000, 1_000))
+    cache = tmp_path / "cache"
+    assert not cache.exists()
+    assert row.counts.turns == 2
+    assert not cache.exists()  # so few bytes are counted again as fast
+    monkeypatch.setattr(counts, "WORTH_SAVING", 1)
+    os.utime(row.file, (2_000, 2_000))
+    assert row.counts.turns == 2
+    (saved,) = (path for path in cache.rglob("*") if path.is_file())
+    monkeypatch.setattr(counts, "_shared", cache_of_functions(CountCache))  # as a new process
+    before = saved.stat()
+    assert row.counts.turns == 2
+    assert saved.stat() == before
+
+
+def test_a_row_of_another_agent_counts_too(document: Path) -> None:
+    counted = facts_of(str(document)).counts
+    assert (counted.turns, counted.cost) == (2, CostSum())
+    document.write_bytes(document.read_bytes()[:-9])
+    with pytest.raises(CorruptionError, match="is cut"):
+        facts_of(str(document)).counts  # noqa: B018
