@@ -635,7 +635,8 @@ class Session(metaclass=KnowsNearNames):
     def branches(self, ref: Ref | None = None) -> list[Branch]:
         """Return all branches, or the branches below an entry.
 
-        What a subagent did is not a branch, unless the session is on its lane; see `outline`.
+        What a subagent did is not a branch, unless the session is on its lane; see `outline`. That
+        is a lane of `subagent`, or one of another agent's session; a lane of `lane` is a branch.
 
         The list is sorted by the position of the last entry of each branch in the file.
         """
@@ -1614,7 +1615,8 @@ class Session(metaclass=KnowsNearNames):
     def lane(self, name: str, at: Ref | None = None, *, empty: bool = False) -> Session:
         """Open another lane of this file as a new session, which you close separately.
 
-        The new session is read-only if this session is read-only.
+        The new session is read-only if this session is read-only. For the work of a subagent, use
+        `subagent`: its lane is not a branch.
 
         Args:
             name: the name of the lane. A lane without entries starts at the leaf of main, and its

@@ -49,6 +49,12 @@ _NO_WORK = SUMMARIES | {"compaction"}
 PUSH: Final = "push"
 """The key of a compaction's `state` with the uuid of the open push."""
 
+UNDID: Final = "undid"
+"""The key of a move's metadata with the uuid of the entry that an undo takes back."""
+
+RETRACTED: Final = "retracted"
+"""The key of a move's metadata with the uuid of the answer that it takes off the path."""
+
 _FEW: Final = 500
 """Entries that are looked at for a push before the log is searched for one."""
 
@@ -333,6 +339,23 @@ def _prompt_with_work(writer: EntryWriter) -> Entry:
 def _move(writer: EntryWriter, name: str | None = None) -> tuple[str, Mapping[str, Any]]:
     named = {} if name is None else {"name": name}
     return "branch", {**named, "fromUuid": writer.cursor.leaf.uuid}
+
+
+def step_back(
+    writer: EntryWriter, step: str, entry: Entry, above: Entry, settings: Sequence[Entry] = ()
+) -> None:
+    """Move to before an entry, and repeat settings there; the move names the step and the entry."""
+    keys = ("provider", "modelId", "thinkingLevel", "metadata")
+    fields = {"fromUuid": writer.cursor.leaf.uuid, "metadata": {step: entry.uuid}}
+    run: Moves = [("branch", fields)]
+    run += [(one.type, {key: one[key] for key in keys if key in one.as_stored}) for one in settings]
+    writer.write_run([(*move, fresh_uuid()) for move in run], above, "branch")
+
+
+def is_step_back(entry: Entry, step: str) -> bool:
+    """True if an entry is the move of a step: `UNDID`, or `RETRACTED`."""
+    metadata = entry.as_stored.get("metadata") if entry.type == "branch" else None
+    return isinstance(metadata, dict) and step in metadata
 
 
 def _is_at(writer: EntryWriter, target: Entry) -> bool:

@@ -10,13 +10,12 @@ from typing import Final
 
 from sessiontree.core.entry import ANNOTATIONS, HEADER, MOVES, SETTINGS, Entry
 from sessiontree.engine.cursor import Cursor
-from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
+from sessiontree.engine.writer import EntryWriter
 from sessiontree.errors import NothingToDoError
-
-UNDID: Final = "undid"
-"""The key of a move's metadata with the uuid of the entry that it takes back."""
+from sessiontree.operations.moves import UNDID, is_step_back, step_back
 
 _STEPS: Final = MOVES | {"compaction", "context_edit", "stack_push", "merge"}
+_PASSED: Final = ANNOTATIONS | {HEADER}
 
 
 def undo(writer: EntryWriter) -> Entry:
@@ -25,10 +24,7 @@ def undo(writer: EntryWriter) -> Entry:
     with cursor.alone():
         step, settings = _last_step(cursor)
         before = _before(cursor, step)
-        fields = {"fromUuid": cursor.leaf.uuid, "metadata": {UNDID: step.uuid}}
-    moves: list[Draft] = [("branch", fields, fresh_uuid())]
-    moves += [(entry.type, _fields_of(entry), fresh_uuid()) for entry in settings]
-    writer.write_run(moves, before, "branch")
+    step_back(writer, UNDID, step, before, settings)
     return step
 
 
@@ -38,20 +34,17 @@ def _last_step(cursor: Cursor) -> tuple[Entry, list[Entry]]:
     for entry in cursor.up():
         if entry.type in SETTINGS:
             settings.insert(0, entry)
-        elif entry.type in _STEPS and not _is_undo(entry):
+        elif entry.type in _PASSED or is_step_back(entry, UNDID):
+            continue
+        elif entry.type in _STEPS:
             return entry, settings
-        elif entry.type not in ANNOTATIONS and not _is_undo(entry) and entry.type != HEADER:
+        else:
             raise NothingToDoError(
                 f"nothing to undo: a {entry.type} was written since ({entry.uuid}); undo takes "
                 "back a move, a compaction, a merge, an edit or a push that is the last entry; "
                 "'rewind' goes to before a prompt"
             )
     raise NothingToDoError("nothing to undo: the session has no move, compaction, edit or push")
-
-
-def _is_undo(entry: Entry) -> bool:
-    metadata = entry.as_stored.get("metadata") if entry.type == "branch" else None
-    return isinstance(metadata, dict) and UNDID in metadata
 
 
 def _before(cursor: Cursor, step: Entry) -> Entry:
@@ -66,8 +59,3 @@ def _before(cursor: Cursor, step: Entry) -> Entry:
             "'switch' goes to any entry"
         )
     return found
-
-
-def _fields_of(setting: Entry) -> dict[str, object]:
-    keys = ("provider", "modelId", "thinkingLevel", "metadata")
-    return {key: setting[key] for key in keys if key in setting.as_stored}

@@ -24,14 +24,12 @@ from sessiontree.core.message import (
     role_of,
 )
 from sessiontree.engine.cursor import Cursor
-from sessiontree.engine.writer import EntryWriter, fresh_uuid
+from sessiontree.engine.writer import EntryWriter
 from sessiontree.errors import NothingToDoError
+from sessiontree.operations.moves import RETRACTED, is_step_back, step_back
 from sessiontree.views.messages import ResolvedMessages, pieces_of
 
 Unfinished = Literal["prompt", "results", "partial"]
-
-RETRACTED: Final = "retracted"
-"""The key of a move's metadata with the uuid of the answer that it takes off the path."""
 
 _ENDS: Final = MOVES | {"merge", HEADER}
 _PAUSED: Final = "pause_turn"
@@ -77,9 +75,8 @@ def retract(writer: EntryWriter) -> Entry:
                 "answer, 'branch' from the entry above it"
             )
         first = _first_of_answer(cursor, newest)
-        fields = {"fromUuid": cursor.leaf.uuid, "metadata": {RETRACTED: first.uuid}}
         above = writer.reader.parent(first)
-    writer.write_run([("branch", fields, fresh_uuid())], above, "branch")
+    step_back(writer, RETRACTED, first, above)
     return newest.last
 
 
@@ -109,7 +106,7 @@ def _messages_up(cursor: Cursor, *, past_moves: bool = False) -> Iterator[PathMe
             return  # nothing was written on the lane since it began
         if entry.type == "context_edit":
             edits.setdefault(entry.get("targetUuid"), entry.get("replacement"))
-        if entry.type in _ENDS and not past_moves and not _is_of_retract(entry):
+        if entry.type in _ENDS and not past_moves and not is_step_back(entry, RETRACTED):
             return
         if entry.type in PIECES:
             if message_uuid(entry) in passed:
@@ -122,11 +119,6 @@ def _messages_up(cursor: Cursor, *, past_moves: bool = False) -> Iterator[PathMe
             own = entry.message_as_stored if entry.type == "message" else messages.of(entry)
             if isinstance(own, dict) and not _is_dropped([entry], edits):
                 yield PathMessage(entry, entry, own, messages.begins_turn(entry))
-
-
-def _is_of_retract(entry: Entry) -> bool:
-    metadata = entry.as_stored.get("metadata") if entry.type == "branch" else None
-    return isinstance(metadata, dict) and RETRACTED in metadata
 
 
 def _is_dropped(entries: list[Entry], edits: dict[object, object]) -> bool:
