@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, Self, TypedDict, Unpack, cast
 
 from sessiontree.context.compaction import Summary, TokenCounter, estimate_tokens, summarize
@@ -372,14 +373,12 @@ class Session(metaclass=KnowsNearNames):
         Raises:
             SessionTreeError: any error of `open` and `create`.
         """
-        try:
-            return cls.open(file, fs=fs, **to_open(options))
-        except SessionNotFoundError:
-            pass
-        try:
+        opened = partial(cls.open, file, fs=fs, **to_open(options))
+        with suppress(SessionNotFoundError):
+            return opened()
+        with suppress(SessionExistsError):  # another program made it meanwhile
             return cls.create(file, cwd=cwd, id=id, fs=fs, **options)
-        except SessionExistsError:  # another program made it meanwhile
-            return cls.open(file, fs=fs, **to_open(options))
+        return opened()
 
     @classmethod
     def _open(

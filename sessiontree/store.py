@@ -156,11 +156,8 @@ class Store:
             SessionTreeError: any error of `open` and `create`.
         """
         found = self._by_id(id, cwd)
-        if not found:
-            return self.create(cwd=cwd, id=id, **options)
-        from sessiontree.session import to_open
-
-        return self._open(self._found(id, found, cwd).file, to_open(options))
+        file = self._found(id, found, cwd).file if found else None
+        return self._open_or_create(file, cwd, id, options)
 
     def continue_latest(
         self, /, *, cwd: PathLike | None = None, **options: Unpack[CreateOptions]
@@ -178,12 +175,17 @@ class Store:
             SessionTreeError: any error of `open` and `create`.
         """
         about = os.getcwd() if cwd is None else cwd
-        latest = next((one for one in self.list(cwd=about) if one.agent is None), None)
-        if latest is None:
-            return self.create(cwd=about, **options)
-        from sessiontree.session import to_open
+        latest = next((one.file for one in self.list(cwd=about) if one.agent is None), None)
+        return self._open_or_create(latest, about, None, options)
 
-        return self._open(latest.file, to_open(options))
+    def _open_or_create(
+        self, file: str | None, cwd: PathLike | None, id: str | None, options: CreateOptions
+    ) -> Session:
+        if file is None:
+            return self.create(cwd=cwd, id=id, **options)
+        from sessiontree.session import to_open  # slow to import, and a list needs none of it
+
+        return self._open(file, to_open(options))
 
     def _open(self, file: str, options: OpenOptions) -> Session:
         from sessiontree.session import Session  # slow to import, and a list needs none of it
