@@ -63,15 +63,18 @@ class Cache(Generic[Row]):
     ) -> None:
         self._file = file
         self._fs = fs
-        self._rows: dict[str, Row] = {}
-        self._is_changed = False
-        if file is None:
-            return
+        self._decode = decoder.decode
+        self._rows = self._saved()
+        self._changed: dict[str, Row] = {}
+
+    def _saved(self) -> dict[str, Row]:
+        if self._file is None:
+            return {}
         try:
-            with open(file, "rb") as opened:
-                self._rows = decoder.decode(opened.read())
+            with open(self._file, "rb") as opened:
+                return self._decode(opened.read())
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass
+            return {}
 
     def get(self, path: str) -> Row | None:
         return self._rows.get(path)
@@ -81,15 +84,15 @@ class Cache(Generic[Row]):
             return
         with suppress(UnicodeEncodeError):  # a path that is not Unicode, which no cache can have
             msgspec.msgpack.encode((path, row))
-            self._rows[path] = row
-            self._is_changed = True
+            self._rows[path] = self._changed[path] = row
 
     def save(self) -> None:
-        """Write the rows, the newest of very many."""
-        if self._file is None or not self._is_changed:
+        """Write the rows, the newest of very many; those that another process wrote since stay."""
+        if self._file is None or not self._changed:
             return
+        self._rows |= self._saved() | self._changed
         rows = dict(list(self._rows.items())[-MAX_ROWS:])
         with suppress(OSError, SessionTreeError):
             make_folders(self._fs, os.path.dirname(self._file))
             swap_file(self._fs, self._file, iter([msgspec.msgpack.encode(rows)]))
-            self._is_changed = False
+            self._changed = {}

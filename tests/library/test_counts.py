@@ -68,6 +68,18 @@ def test_what_is_kept_costs_nothing_and_only_the_newest_are_kept(
     assert turns(*files, folder=cache, at_once=0) == [None, 2, 3]
 
 
+def test_two_processes_that_count_at_once_both_keep_what_they_counted(tmp_path: Path) -> None:
+    files = [by_hand(tmp_path / f"{n}.jsonl", *"abc"[:n]) for n in (1, 2)]
+    cache = tmp_path / "cache"
+    counters = [CountCache(str(cache)) for _ in files]
+    for file, counter in zip(files, counters, strict=True):
+        os.utime(file, (1_000, 1_000))
+        assert [*counter.counted([facts_of(str(file))])]
+    for counter in counters:
+        counter.save()
+    assert turns(*files, folder=cache, at_once=0) == [1, 2]
+
+
 def test_a_document_is_counted_whole_and_up_to_a_size(
     document: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
