@@ -1127,8 +1127,8 @@ class Session(metaclass=KnowsNearNames):
         """Continue from an entry in the same file: append a `branch` entry below that entry.
 
         Args:
-            ref: the entry to continue from; the header gives an empty context. Or what
-                `branch_plan` returned.
+            ref: the entry to continue from; the header gives an empty context. Or a
+                plan of `branch_plan`.
             summary: a summary of the path that you leave: text, or a summarizer. The new entry
                 is then a `branch_summary`, and the context has the summary. With a plan, the
                 default is `sessiontree.summarize`.
@@ -1145,7 +1145,7 @@ class Session(metaclass=KnowsNearNames):
         return moves.branch(self.writer, ref, summary, name)
 
     def branch_plan(self, ref: Ref, *, instructions: str | None = None) -> MovePlan:
-        """Return what the summary of a `branch` to an entry has to cover, and write nothing.
+        """Return the messages that the summary of a `branch` has to cover; write nothing.
 
         See `pop_plan`.
 
@@ -1216,7 +1216,7 @@ class Session(metaclass=KnowsNearNames):
         Args:
             ref: the entry to go back to; by default the last push that has no pop yet. If there is
                 no such push: the last prompt that has a message below it, for example an answer.
-                Or what `pop_plan` returned.
+                Or a plan of `pop_plan`.
             summary: text, or a summarizer; by default `sessiontree.summarize`.
 
         Returns:
@@ -1231,7 +1231,7 @@ class Session(metaclass=KnowsNearNames):
             return moves.pop(self.writer, ref, summary)
 
     def pop_plan(self, ref: Ref | None = None, *, instructions: str | None = None) -> MovePlan:
-        """Return what the summary of a `pop` has to cover, and write nothing.
+        """Return the messages that the summary of a `pop` has to cover; write nothing.
 
         Use it to ask a model for the summary: send `plan.text` to the model, then call
         `pop(plan, summary)`. `branch_plan` and `merge_plan` do the same for a `branch` and a
@@ -1414,7 +1414,7 @@ class Session(metaclass=KnowsNearNames):
         """Add the entries of another branch, or a summary of them, to the context of this path.
 
         Args:
-            ref: the last entry to merge; or what `merge_plan` returned.
+            ref: the last entry to merge; or a plan of `merge_plan`.
             summary: text, or a summarizer of the merged entries. With a plan, the default is
                 `sessiontree.summarize`.
 
@@ -1427,7 +1427,7 @@ class Session(metaclass=KnowsNearNames):
         return moves.merge(self.writer, ref, summary)
 
     def merge_plan(self, ref: Ref, *, instructions: str | None = None) -> MovePlan:
-        """Return what the summary of a `merge` has to cover, and write nothing.
+        """Return the messages that the summary of a `merge` has to cover; write nothing.
 
         See `pop_plan`.
 

@@ -53,7 +53,7 @@ _DOCUMENT: Final = b"{\n"
 
 
 class SessionCounts(msgspec.Struct, frozen=True):
-    """What a session adds up to, with all branches; see `SessionInfo.counts`."""
+    """Sums over a whole session, with all branches; see `SessionInfo.counts`."""
 
     turns: int  # the number of prompts
     model: str | None  # the model that was used last, or None

@@ -147,9 +147,9 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     def counts(self) -> SessionCounts:
         """The turns, the model, the usage and the cost of the session, as the file is now.
 
-        A list reads only the start and the end of each file. The first time that you read this
-        property, the whole file is read; what it adds up to is kept in the user's cache folder, as
-        for `sessiontree ls`, until the file changes. In an event loop, read it in a thread.
+        A list reads only the start and the end of each file. The first read of this property reads
+        the whole file, and keeps the sums in the user's cache folder until the file changes, as
+        `sessiontree ls` does. In an event loop, read it in a thread.
 
         Raises:
             SessionTreeError: the file is gone, or a part of it cannot be read.

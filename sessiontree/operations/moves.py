@@ -1,8 +1,8 @@
 """Moves of the leaf, and other content on the path: branch, rewind, pop, merge, edit.
 
 Invariants: a move appends one entry, whose parent is the place moved to (a named branch with a
-summary appends two, in one write); nothing is removed, so every move can be undone. A summary has
-all that its move leaves: what was written while a model wrote it is not left, the move is refused.
+summary appends two, in one write); nothing is removed, so every move can be undone. A summary
+covers all entries that its move leaves: if one was written meanwhile, the move is refused.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _FEW: Final = 500
 
 
 class SummaryPlan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a summary has to cover, at one leaf; see `Session.compaction_plan` and `pop_plan`."""
+    """The messages that a summary has to cover, at one leaf; see `Session.compaction_plan`."""
 
     leaf: Entry  # the leaf for which the plan was made
     # the messages to summarize, as in the context. Do not change them
@@ -84,7 +84,7 @@ Move = Literal["pop", "branch", "merge"]
 
 
 class MovePlan(SummaryPlan, frozen=True, eq=False, kw_only=True):
-    """What the summary of a pop, a branch or a merge has to cover; see `Session.pop_plan`."""
+    """The plan of a pop, a branch or a merge that writes a summary; see `Session.pop_plan`."""
 
     move: Move  # the method that takes the plan: "pop", "branch" or "merge"
     target: Entry  # the entry to return to, to continue from, or to merge
@@ -149,7 +149,7 @@ def _with_messages(
 def _summary_of(
     writer: EntryWriter, move: Move, given: Ref | MovePlan | None, summary: Summary | None
 ) -> tuple[MovePlan | _Summarized, str]:
-    """What the summary of a move covers, and its text; refused if the session moves meanwhile."""
+    """Return the plan of a move and its summary; refuse if the session moves meanwhile."""
     cursor, instructions = writer.cursor, None
     planned: MovePlan | _Summarized
     if isinstance(given, SummaryPlan):
@@ -169,7 +169,7 @@ def _summary_of(
 
 
 def _checked(cursor: Cursor, move: Move, given: SummaryPlan) -> MovePlan:
-    """The plan of a move, before a model is asked."""
+    """Return the plan if it is for this move and this leaf; else raise before a model is asked."""
     if not isinstance(given, MovePlan) or given.move != move:
         made_for = given.move if isinstance(given, MovePlan) else "compact"
         raise UsageError(
@@ -180,7 +180,7 @@ def _checked(cursor: Cursor, move: Move, given: SummaryPlan) -> MovePlan:
 
 
 def check_leaf(cursor: Cursor, planned: Entry, move: str, *, keeps: bool) -> None:
-    """Refuse a summary for another leaf; with `keeps`, what was written below it since stays."""
+    """Refuse a summary for another leaf; with `keeps`, entries written below it since stay."""
     leaf = cursor.leaf
     if leaf.uuid == planned.uuid or (keeps and cursor.is_above(planned)):
         return
@@ -516,7 +516,7 @@ def merge(writer: EntryWriter, ref: Ref | MovePlan, summary: Summary | None) -> 
 
 
 def _merge_base(cursor: Cursor, leaf: Entry, merged: Entry) -> Entry:
-    """The common ancestor of the leaf and an entry to merge."""
+    """Return the common ancestor of the leaf and an entry to merge."""
     base = cursor.common(leaf, merged)
     if base is None:
         raise UsageError(f"{merged.uuid} has no ancestor in common with the current path")

@@ -50,8 +50,8 @@ def test_a_plan_has_what_the_summary_covers_and_writes_nothing(move: str) -> Non
     assert isinstance(plan, MovePlan)
     assert (session.leaf, len(list(session.entries()))) == (leaf, size)
     covered = ["theirs"] if move == "merge" else ["mine", "done"]
-    told = [each for each in ("p1", "mine", "done", "theirs") if f"]\n{each}" in plan.text]
-    assert told == covered
+    texts = [each for each in ("p1", "mine", "done", "theirs") if f"]\n{each}" in plan.text]
+    assert texts == covered
     assert (plan.move, plan.leaf) == (move, leaf)
     assert plan.target == (other if move == "merge" else fork)
     assert list(plan.entries) == ([other] if move == "merge" else session.path()[2:])
