@@ -40,7 +40,13 @@ from sessiontree.errors import (
     SessionBusyError,
     SessionTreeError,
 )
-from sessiontree.importing.importer import Importer, ImportResult, Shown, shared_by
+from sessiontree.importing.importer import (
+    Importer,
+    ImportResult,
+    Shown,
+    is_mere_copy,
+    shared_by,
+)
 from sessiontree.importing.source import parts_of
 from sessiontree.importing.target import record_in
 from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
@@ -363,11 +369,15 @@ class _BackupPass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
+            changed.sort(key=lambda file: is_mere_copy(file, self._fs))  # their originals first
             with _alone(self._fs, self._root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():
                         break
-                    self._keep(file, number, len(changed))
+                    if not is_mere_copy(file, self._fs) or self._has_news(
+                        file, number, len(changed)
+                    ):
+                        self._keep(file, number, len(changed))
         alone = [] if self._stop.is_set() else list(self._kept_alone(covered()))
         return BackupResult(
             store=self._root,

@@ -57,7 +57,7 @@ from sessiontree.importing.target import (
     planned,
 )
 from sessiontree.library.catalogs import catalog_at
-from sessiontree.library.listing import Reaches, every, without_stubs
+from sessiontree.library.listing import Reaches, every, facts_of, without_stubs
 from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line
@@ -232,11 +232,14 @@ class Importer:
             return self._up_to_date(source)
 
     def holder_of(self, file: str) -> str | None:
-        """The session that has all of a subagent's transcript as a lane; else None.
+        """The session that has all of a file under another name; else None.
 
-        The transcript is one of Claude Code, which its session would have beside itself.
+        That is a converted file with which its agent never went on, or the transcript of a subagent
+        of Claude Code, which its session would have beside itself.
         """
         with ImportSource(self._fs, file) as source:
+            if is_mere_copy(file, self._fs):
+                return self._target_of(source, source.likely_id())
             session, is_of_subagent = source.id_above()
             target = self._target_of(source, session) if is_of_subagent else None
             return target if target is not None and has_all(self._fs, target, source) else None
@@ -245,7 +248,9 @@ class Importer:
         """The result for a source without a change since its import, else None."""
         id = source.likely_id()
         target = self._target_of(source, id)
-        if target is None or not is_up_to_date(self._fs, target, source.state):
+        if target is None:
+            return None
+        if not is_up_to_date(self._fs, target, source.state):
             return None
         return _result(source, target, id, None, made=False)
 
@@ -276,7 +281,7 @@ class Importer:
                 target,
             ) from error
         assert self._known is not None
-        self._known[_key(source.maker, id)] = target
+        self._known[_key(source.maker, id)] = self._known[_OURS, id] = target
         return _result(source, target, id, counts, made=True)
 
     def _updated(
@@ -369,10 +374,18 @@ Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
 
 
+def is_mere_copy(file: str, fs: FileSystem = DISK) -> bool:
+    """True if a file was converted from a session, and its agent never went on with it."""
+    with contextlib.suppress(SessionTreeError):  # the import says what is wrong
+        found = facts_of(file, fs)
+        return found.is_converted and not found.went_on
+    return False
+
+
 def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
     """What to say of two sources of one session; `sources` has the first of each session."""
     other = sources.setdefault(result.file, result.source)
-    if other == result.source:
+    if other == result.source or result.is_up_to_date:
         return None
     both = f"{other} and {result.source} are both of the session {result.id}"
     return f"{both}, and both are in {result.file} now"
@@ -397,6 +410,7 @@ class Batch:
         *,
         dry_run: bool = False,
     ) -> None:
+        self._importer = importer
         self._take = importer.look if dry_run else importer.take
         self._tell_failure = fail
         self._sources: dict[str, str] = {}
@@ -420,6 +434,7 @@ class Batch:
                 self.left_out.append(f"there is no session file in {path}; check the path")
                 self.failed = self.failed or len(given) == 1
             self._files += found
+        self._files.sort(key=lambda each: is_mere_copy(each[0]))  # their originals first
 
     @property
     def is_of_many(self) -> bool:
@@ -435,6 +450,8 @@ class Batch:
 
             shown(number, len(self._files), os.path.basename(file))
             try:
+                if not is_named and is_mere_copy(file) and self._importer.holder_of(file):
+                    continue
                 result = self._take(file, report)
             except SessionTreeError as error:
                 if is_named or not isinstance(error, FileError | NothingToDoError):

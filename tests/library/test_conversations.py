@@ -129,6 +129,12 @@ def test_a_session_converted_for_an_agent_is_neither_listed_nor_counted_nor_conv
     other = "pi" if target == "codex" else "codex"
     assert f"Converted {transcript} " in said(*_resume(id, other, tmp_path))
 
+    shutil.rmtree(tmp_path / "store")
+    done("backup")
+    (kept,) = Store().list()
+    assert kept.made_by == "claude-code"
+    assert "0 new, 0 grown" in said("backup")
+
     _go_on(made)
     assert listed() == [str(made)]
     assert "converted" in done("ls")
