@@ -374,10 +374,7 @@ class _BackupPass:
                 for number, file in enumerate(changed):
                     if self._stop.is_set():
                         break
-                    if not is_mere_copy(file, self._fs) or self._has_news(
-                        file, number, len(changed)
-                    ):
-                        self._keep(file, number, len(changed))
+                    self._keep(file, number, len(changed))
         alone = [] if self._stop.is_set() else list(self._kept_alone(covered()))
         return BackupResult(
             store=self._root,
@@ -448,6 +445,8 @@ class _BackupPass:
         return False
 
     def _keep(self, file: str, number: int, total: int) -> None:
+        if is_mere_copy(file, self._fs) and not self._has_news(file, number, total):
+            return  # its original was kept right before
         name = os.path.basename(file)
 
         def report(done: float, size: float) -> None:
