@@ -150,6 +150,7 @@ class AgentFacts(msgspec.Struct, frozen=True):
     created: str | None = None  # the timestamp of its start
     modified: str | None = None  # of its last change, if the last line does not hold it
     is_continued: bool = False  # whether its history begins in another file
+    above: str | None = None  # the id of the session that it was forked from, or started by
 
 
 class Reader(Protocol):

@@ -2,7 +2,9 @@
 
 A conversation has one id, whatever copies of it lie around: its agent's own file, an import of it,
 sessions that were converted for other agents, and copies that a program or a person made. All of
-them have this id, in their lines or their names. A fork has an id of its own.
+them have this id, in their lines or their names. A fork has an id of its own. Programs may choose
+ids that are not unique, such as `session-1`: files with such an id are one conversation only if
+they begin with the same prompt.
 
 Invariants: a conversation is one row of a list, whose file is the copy with the latest activity.
 Labels and names are no activity, so a copy that only has more of these is not later. Of copies with
@@ -11,6 +13,7 @@ the same activity, the agent's own file counts first, then an import, then a con
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -25,10 +28,20 @@ def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
     A row is the copy that counts, with the other ones as `copies`, and with the name that an
     import was given, if one was.
     """
-    groups: dict[str, list[SessionInfo]] = {}
+    groups: dict[tuple[str | None, ...], list[SessionInfo]] = {}
     for one in found:
-        groups.setdefault(one.id or one.file, []).append(one)
+        groups.setdefault(key_of(one), []).append(one)
     return [group[0] if len(group) == 1 else _row(group) for group in groups.values()]
+
+
+def key_of(one: SessionInfo) -> tuple[str | None, ...]:
+    """What the files of one conversation have in common."""
+    if not one.id:
+        return (one.file,)
+    return (one.id,) if _UUID.search(one.id) else (one.id, one.first_message)
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _row(group: Sequence[SessionInfo]) -> SessionInfo:

@@ -68,6 +68,7 @@ from sessiontree.text.preview import shown, told
 
 if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
+    from sessiontree.agents.base import AgentFacts
     from sessiontree.library.counts import SessionCounts
 
 
@@ -113,7 +114,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         model: the model that was used last, or None.
         usage: the tokens of all answers, as `stats --json` prints them, or None.
         cost: the reported cost in US dollars, or None.
-        copy_of: the id of the session that this one is a copy of, or None; its own id if it was
+        copy_of: the id of the session that this one was forked from, or None; its own id if it was
             converted for an agent.
         went_on: True if the agent for which it was converted went on with it.
         is_renamed: True if it is an import, and its name was given to the import itself.
@@ -161,7 +162,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def is_converted(self) -> bool:
         """True if the file was made for an agent from a session of another one."""
-        return self.agent is not None and self.copy_of is not None
+        return self.agent is not None and self.copy_of == self.id
 
     @property
     def title(self) -> str | None:
@@ -468,7 +469,7 @@ class _Opened:
             writer=None,
             agent=agent.program,
             made_by=agent.name,
-            copy_of=id if is_converted else None,
+            copy_of=id if is_converted else _fork_of(found, id),
             went_on=is_converted and _went_on(tail),
         )
 
@@ -530,6 +531,12 @@ def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
 def _is_converted(head: bytes) -> bool:
     """True if a line at the start of a file names the entry that it was converted from."""
     return any(isinstance(body.get(ORIGIN), dict) for body in _objects_with(head, _ORIGIN))
+
+
+def _fork_of(found: AgentFacts, id: str) -> str | None:
+    """The id of the session that an agent's one was forked from: its lines may have kept it."""
+    above = found.above or found.id
+    return None if above == id else above
 
 
 def _went_on(tail: bytes) -> bool:

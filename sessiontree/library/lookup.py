@@ -286,13 +286,13 @@ def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
 
 def _also(one: SessionInfo) -> str | None:
     """What other copies there are: `also in codex, gemini · backed up`."""
-    theirs = [agent_of(copy) for copy in one.copies if copy.agent is not None]
-    others = sorted({*theirs} - {agent_of(one)})
-    more = 0 if one.agent is None else theirs.count(agent_of(one))
-    is_kept = one.agent is not None and any(copy.agent is None for copy in one.copies)
-    parts = [f"also in {', '.join(others)}"] if others else []
+    imports = [copy for copy in one.copies if copy.imported_from is not None]
+    others = [copy for copy in one.copies if copy.imported_from is None]
+    agents = sorted({agent_of(copy) for copy in others} - {agent_of(one)})
+    more = sum(agent_of(copy) == agent_of(one) for copy in others)
+    parts = [f"also in {', '.join(agents)}"] if agents else []
     parts += [counted(more, "more copy", "more copies")] if more else []
-    parts += ["backed up"] if is_kept else []
+    parts += ["backed up"] if imports and one.imported_from is None else []
     return " · ".join(parts) or None
 
 

@@ -21,6 +21,7 @@ import msgspec
 
 from sessiontree.agents import OWN
 from sessiontree.core.usage import FileCounts, Spent, Usage, total
+from sessiontree.library.conversations import key_of
 from sessiontree.library.counts import By
 from sessiontree.library.listing import SessionInfo
 from sessiontree.storage.names import Report
@@ -41,12 +42,12 @@ class OwnAnswers:
     """Which answers of a file are its own, and not those of its conversation in another form."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        self._known: set[tuple[str | None, ...]] = set()
 
     def of(self, one: SessionInfo, spent: list[Spent]) -> list[Spent]:
         """What was spent in the next file, without what an earlier one has before a conversion."""
-        if one.id not in self._known:
-            self._known.add(one.id)
+        if (key := key_of(one)) not in self._known:
+            self._known.add(key)
             return spent
         return [each for each in spent if not each.is_converted]
 
@@ -100,8 +101,8 @@ class _Sums:
         self.made = Spending({}, SpendingSum(), Counter())
         self._by = by
         self._known: dict[int, _CountedAnswer] = {}  # by the hash of the key
-        self._last: dict[Name, str] = {}  # by row, the conversation that it counted last
-        self._counted: str | None = None
+        self._last: dict[Name, object] = {}  # by row, the conversation that it counted last
+        self._counted: object = None
 
     def add(self, number: int, one: SessionInfo, spent: Spent, price: float | None) -> None:
         """Add an answer of the file with a number, unless it is a copy of one in another."""
@@ -112,9 +113,10 @@ class _Sums:
             return
         name = _row_name(self._by, one, spent)
         row, total = self.made.rows.setdefault(name, SpendingSum()), self.made.total
-        row.sessions += self._last.get(name) != one.id
-        total.sessions += self._counted != one.id
-        self._last[name] = self._counted = one.id
+        conversation = key_of(one)
+        row.sessions += self._last.get(name) != conversation
+        total.sessions += self._counted != conversation
+        self._last[name] = self._counted = conversation
         for each in (row, total):
             each.answers += not spent.is_report
             each.usage += spent.usage
@@ -266,5 +268,5 @@ def totals_of(sessions: Iterable[CountedSession]) -> tuple[Totals, dict[str, Tot
 
 
 def _conversations(sessions: Iterable[CountedSession]) -> Iterator[list[CountedSession]]:
-    for _, files in groupby(sessions, lambda each: each[0].id):
+    for _, files in groupby(sessions, lambda each: key_of(each[0])):
         yield list(files)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter as Tally
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
 
 from sessiontree.agents import OWN, MakerName
 from sessiontree.core.display import one_line
@@ -180,7 +180,7 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     imported_from: Annotated[str | None, Meta(description="The file it was imported from.")] = None
     writer: Annotated[str | None, Meta(description="The program that holds it to write.")] = None
     file: Annotated[
-        str | None, Meta(description="Its file, if it has no id, or is in the trash.")
+        str | None, Meta(description="Its file, if its id does not tell it from others.")
     ] = None
 
 
@@ -193,12 +193,15 @@ class SessionsFound(NamedTuple):
 
 
 def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> Page[SessionRow]:
+    ids = Tally(one.id for one in listed.every)
     with closing(_Counts(call)) as counts:
         return page_of(
             listed.found,
             given,
             lambda one: _hashed(one.file),
-            lambda one: row_of_session(_counted(call, given, counts.of(one))),
+            lambda one: row_of_session(
+                _counted(call, given, counts.of(one)), is_alone=ids[one.id] == 1
+            ),
         )
 
 
@@ -290,8 +293,8 @@ def _hashed(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:_HASH]
 
 
-def row_of_session(one: SessionInfo) -> SessionRow:
-    """A session as a row."""
+def row_of_session(one: SessionInfo, *, is_alone: bool) -> SessionRow:
+    """A session as a row; `is_alone`: whether its id tells it from all others."""
     return SessionRow(
         id=one.id,
         title=_title(one),
@@ -308,7 +311,7 @@ def row_of_session(one: SessionInfo) -> SessionRow:
         copy_of=one.copy_of,
         imported_from=one.imported_from,
         writer=one.writer,
-        file=None if one.id else one.file,
+        file=None if is_alone and one.id else one.file,
     )
 
 
@@ -828,10 +831,9 @@ class Trashed(Paged):
 
 
 def _page_of_trash(call: Call, given: Trashed, found: SessionsFound) -> Page[SessionRow]:
-    def row(one: SessionInfo) -> SessionRow:
-        return replace(row_of_session(one), file=one.file)
-
-    return page_of(found.found, given, lambda one: one.file, row)
+    return page_of(
+        found.found, given, lambda one: one.file, lambda one: row_of_session(one, is_alone=False)
+    )
 
 
 @SESSION.method(

@@ -100,6 +100,13 @@ def test_what_cannot_be_read_is_refused_with_a_kind(
     assert calls(f"session.{name}", **params).kind == kind
 
 
+def test_sessions_of_one_id_are_told_apart_by_their_files(calls: Calls, store: Store) -> None:
+    files = [by_hand(Path(store.root, name, "s.jsonl"), name, id="same") for name in ("a", "b")]
+    found = calls.value("session.list")["items"]
+    assert sorted(one["file"] for one in found) == sorted(map(str, files))
+    assert calls.value("session.show", session=found[0]["file"])["id"] == "same"
+
+
 def test_a_page_of_ten_thousand_sessions_counts_only_what_it_shows(
     calls: Calls, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

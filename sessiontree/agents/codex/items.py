@@ -16,6 +16,7 @@ from sessiontree.context.providers import reading
 from sessiontree.context.providers.openai import RESPONSES_ID_LIMIT, ItemMaker
 from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.providers.values import GivenIds
+from sessiontree.core.entry import seconds_of
 from sessiontree.core.message import RESULT_ITEMS, Message, kind_of, text_of
 from sessiontree.core.usage import Sums
 
@@ -274,6 +275,39 @@ def _provenance(part: Any) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
+_AT_ONCE: Final = 1.0
+"""Seconds in which Codex writes a parent's lines again, and no model answers."""
+
+
+class Replay:
+    """Tells which counts of tokens in a rollout are those of its parent, written again.
+
+    A fork has its parent's lines as they were. A subagent's rollout has them with the time of its
+    start: the answers would look like new ones.
+
+    Args:
+        own: the id of the rollout; None: the first `session_meta` line has it.
+    """
+
+    def __init__(self, own: str | None = None) -> None:
+        self._own = own
+        self._written: float | None = None
+
+    def note(self, id: Any, begun: Any, written: Any) -> None:
+        """Note a `session_meta` line: the id and the start that it gives, and its own time."""
+        if self._own is None:
+            self._own = id
+        elif id != self._own:
+            start, at = seconds_of(begun), seconds_of(written)
+            is_late = start is not None and at is not None and at - start > _AT_ONCE
+            self._written = at if is_late else None
+
+    def has(self, time: Any) -> bool:
+        """True if what was counted at a time is the parent's."""
+        at = seconds_of(time)
+        return self._written is not None and at is not None and at - self._written < _AT_ONCE
+
+
 class CodexTally:
     """See `core.usage.Tally`."""
 
@@ -285,6 +319,7 @@ class CodexTally:
     def __init__(self) -> None:
         self._sums = Sums()
         self.counts = self._sums.counts
+        self._replay = Replay()
         self._total: Any = None
         self._provider: Any = None
         self._model: Any = None
@@ -297,6 +332,8 @@ class CodexTally:
             return
         if kind == "session_meta":
             self._provider = payload.get("model_provider")
+            about = payload.get("id"), payload.get("timestamp"), body.get("timestamp")
+            self._replay.note(*about)
         elif kind == "response_item":
             self._sums.turns += payload.get("type") == "message" and is_prompt(payload)
         elif kind == "turn_context":
@@ -314,5 +351,7 @@ class CodexTally:
         last, total = info.get("last_token_usage"), info.get("total_token_usage")
         if isinstance(last, dict) and total != self._total:  # Codex repeats the same count
             self._total = total
+            if self._replay.has(time):
+                return
             about = {"provider": self._provider, "model": self._model, "service_tier": self._tier}
             self._sums.spend(last, time, **about)

@@ -31,7 +31,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import base
-from sessiontree.agents.codex.items import ABOUT, CodexTally, is_prompt, is_turn
+from sessiontree.agents.codex.items import ABOUT, CodexTally, Replay, is_prompt, is_turn
 from sessiontree.core import limits
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import kind_of
@@ -306,6 +306,7 @@ class _Rollout:
         self._meta = meta
         self._name = name
         self._segment = lines.session_id
+        self._replay = Replay(lines.session_id)
         self._named: tuple[base.SourceLine, LineName] | None = None  # the last line with a name
         self._states: dict[HistoryEnd, _HistoryState] = {}
         self._repeated = Budget(limits.REPEATED_PROMPTS, name=name)
@@ -432,11 +433,15 @@ class _Rollout:
             total, last = info.value("total_token_usage"), info.value("last_token_usage")
             if isinstance(last, dict) and total != self._usage:  # Codex repeats the same count
                 self._usage = total
+                if self._replay.has(at):
+                    return
                 model_of_turn = {"provider": self._provider, "model": self._model}
                 fields = {"kind": "turn", **model_of_turn, "usage": last}
                 if mode_of(last, self._tier) is not None:
                     fields["serviceTier"] = self._tier
                 yield self._extra("usage", line, b" usage", fields, at)
+        elif kind == "session_meta":
+            self._replay.note(payload.text("id"), payload.text("timestamp"), at)
         elif kind == "event_msg" and payload.text("type") == "thread_settings_applied":
             self._tier = payload.inside("thread_settings").text("service_tier")
 
@@ -496,7 +501,8 @@ def name_in(index_line: bytes | None) -> str | None:
 
 def _facts(line: base.Values, meta: base.Values) -> base.AgentFacts:
     created = meta.text("timestamp") or line.text("timestamp")
-    return base.AgentFacts(id=meta.text("id"), cwd=meta.text("cwd"), created=created)
+    above = meta.text("forked_from_id")
+    return base.AgentFacts(id=meta.text("id"), cwd=meta.text("cwd"), created=created, above=above)
 
 
 def _facts_of_cut_line(head: bytes) -> base.AgentFacts:

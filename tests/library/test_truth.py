@@ -1,0 +1,135 @@
+"""Lists, sums, hits and resume commands say what is true, before and after all that copies."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.library.truth import MODELS, Conversation, MadeHome
+from tests.support.homes import empty_home
+from tests.support.soak import in_soak
+from tests.support.terminal import done, run
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return empty_home(tmp_path, monkeypatch)
+
+
+class Check:
+    """Compares what commands say with the truth."""
+
+    def __init__(self, made: MadeHome) -> None:
+        self.made = made
+
+    def all(self) -> None:
+        self.rows()
+        self.sums()
+        self.hits()
+        self.resumes()
+
+    def rows(self) -> None:
+        while True:  # a list counts some of the files at a time
+            rows = {row["id"]: row for row in json.loads(done("ls", "--json"))}
+            if all(row["turns"] is not None for row in rows.values()):
+                break
+        assert len(rows) == len(json.loads(done("ls", "--json")))
+        assert sorted(rows) == sorted(one.id for one in self.made.all)
+        for one in self.made.all:
+            row = rows[one.id]
+            assert (row["agent"], row["turns"]) == (one.agent, len(one.prompts)), one
+            assert row["file"] in one.files, (row["file"], one)
+
+    def sums(self) -> None:
+        spent = self.made.spent()
+        answers = len({each.key for one in self.made.all for each in one.answers})
+        sums = json.loads(done("stats", "--json"))
+        assert sums["sessions"] == len(self.made.all)
+        assert sums["turns"] == sum(len(one.prompts) for one in self.made.all)
+        for by in ("model", "day"):
+            by_name = json.loads(done("stats", "--by", by, "--json"))
+            assert by_name["answers"] == answers
+            for usage in (sums["usage"], by_name["usage"]):
+                tokens = (usage["input"], usage["output"], usage["cacheRead"])
+                assert tokens == (spent.new, spent.out, spent.read), by
+
+    def hits(self) -> None:
+        for one in self.made.all[:: max(1, len(self.made.all) // 8)]:
+            found = json.loads(done("search", one.word, "--role", "prompt", "--json"))
+            alike = [other for other in self.made.all if other.word == one.word]
+            assert len(found) == sum(len(other.prompts) for other in alike), one
+            assert {hit["session"] for hit in found} == {other.id for other in alike}
+
+    def resumes(self) -> None:
+        for one in self.made.all[:: max(1, len(self.made.all) // 8)]:
+            made = json.loads(done("resume", one.id, "--json"))
+            assert made["agent"] == one.agent
+            assert made["converted"] is False
+            assert made["file"] in one.files
+            assert {one.id, str(one.file)} & {*made["command"]}, made
+            assert json.loads(done("show", one.id[:13], "--json"))["id"] == one.id
+
+
+@in_soak("count", 16, 300)
+def test_all_commands_agree_with_the_truth_whatever_is_copied(top: Path, count: int) -> None:
+    made = MadeHome(top, count)
+    check = Check(made)
+    check.all()
+
+    done("backup")
+    check.all()
+    done("backup")
+    check.all()
+
+    for agent, target in zip(MODELS, [*MODELS][1:] + [*MODELS][:1], strict=True):
+        one = made.of(agent)[-1]
+        done("resume", one.id, "--in", target)
+    check.all()
+    done("backup")
+    check.all()
+
+    one = made.of("claude-code")[0]
+    done("label", one.id, "@", "mark")
+    done("rename", one.id, "A name of mine")
+    check.all()
+    assert json.loads(done("show", "A name of mine", "--json"))["id"] == one.id
+    assert "A name of mine" in done("ls")
+
+    for agent in MODELS:
+        made.go_on(made.of(agent)[0])
+    check.all()
+    done("backup")
+    check.all()
+
+    done("import", made.of("pi")[1].file)
+    done("copy", top / "store", top / "other")
+    made.go_on(made.of("claude-code")[1])
+    done("backup")
+    done("sync", top / "store", top / "other")
+    check.all()
+    done("sync", top / "other", top / "store")
+    check.all()
+
+
+def test_a_converted_session_that_went_on_is_counted_once(top: Path) -> None:
+    made = MadeHome(top, 8)
+    one = made.of("claude-code")[0]
+    converted = json.loads(done("resume", one.id, "--in", "codex", "--json"))["file"]
+    went_on = Conversation(
+        one.id, "codex", one.cwd, Path(converted), one.word, one.at + timedelta(days=300)
+    )
+    went_on.prompts, went_on.answers = one.prompts, one.answers
+    made.go_on(went_on, went_on.at)
+    check = Check(made)
+    check.sums()
+    check.hits()
+    (row,) = [row for row in json.loads(done("ls", "--json")) if row["id"] == one.id]
+    assert row["file"] == converted
+    assert row["turns"] == len(one.prompts)
+    assert "codex resume" in run("resume", one.id).stdout
+    done("backup")
+    check.sums()
+    check.hits()
