@@ -12,7 +12,9 @@ The rules:
 
 Messages that hold one response in pieces, all of one `id`, make their calls together: the results
 follow the last piece, in the order in which they came. So do consecutive call items of OpenAI
-Responses, with reasoning between them.
+Responses, with reasoning between them. Nothing says of which response an item is, so a call item
+that was never answered ends its response: the items after it may be those of the request that told
+the model of the interruption, and that request must be the beginning of the next.
 
 Each correction is a warning. Messages that need none are passed on as the same objects in the same
 order. A later call may use an id again: a result answers the nearest open call before it.
@@ -69,7 +71,7 @@ class CallGroup(Generic[Source]):
 
     __slots__ = (
         *("answers", "calls", "first", "in_pieces", "is_item", "open", "place", "response"),
-        "source",
+        *("pieces", "source", "trailing"),
     )
 
     def __init__(
@@ -84,6 +86,8 @@ class CallGroup(Generic[Source]):
         self.first = first
         self.open = {call.id for call in calls}
         self.answers: list[ResultMessage[Source]] = []
+        self.pieces: list[tuple[Message, Source]] = []
+        self.trailing = 0  # the items of reasoning after the last call
 
     def goes_on_in(self, message: Message) -> bool:
         """True if a message is the next piece of this response."""
@@ -106,7 +110,10 @@ class CallGroup(Generic[Source]):
         self.calls += calls
         self.in_pieces = self.in_pieces or bool(calls)
         self.open |= added
-        self.place = place
+        if self.is_item and not calls:
+            self.trailing += 1
+        else:
+            self.trailing, self.place = 0, place
         return added
 
 
@@ -159,8 +166,6 @@ class Pairing(Generic[Source]):
         self._sources: ConcatSequence[Source] = ConcatSequence()
         self._settled: list[_Noted] = []
         self._tail: CallGroup[Source] | None = None  # the group that the next message may answer
-        # reasoning behind the tail, by place: the next message says if it is of that response
-        self._held: list[tuple[int, Message, Source]] = []
         self._staying = 0  # the messages so far of which something stays in its place
         self._is_unsettled = False
 
@@ -178,22 +183,15 @@ class Pairing(Generic[Source]):
             left = self._hand_out(ResultMessage(ids, message, source), place)
             self._left[place] = left
             if left is not None:  # which ends a response in pieces
-                self._release(None)
                 self._stay(left, source, None)
             return
         group, calls = self._tail, calls_of(message)
         if group is not None and group.goes_on_in(message):
-            if not calls and kind_of(message) == "reasoning":
-                self._held.append((place, message, source))
-                return
-            self._release(group)
             opened = group.go_on(calls, self._staying + 1)
         elif calls:
-            self._release(None)
             group = CallGroup(calls, message, source, self._staying + 1, place)
             opened = group.open
         else:
-            self._release(None)
             self._stay(message, source, None)
             return
         self._groups[place] = group
@@ -227,21 +225,13 @@ class Pairing(Generic[Source]):
         """Settle the last group, unless the message is of it, and put the message behind it."""
         if self._tail is not None and self._tail is not group:
             self._settle(self._tail)
-        self._messages.append(message)
-        self._sources.append(source)
+        if group is None:
+            self._messages.append(message)
+            self._sources.append(source)
+        else:
+            group.pieces.append((message, source))
         self._staying += 1
         self._tail = group
-
-    def _release(self, group: CallGroup[Source] | None) -> None:
-        """Put held reasoning into a group whose next call came, or behind the last group.
-
-        After a crash, it begins the next response, and the call before it has no result.
-        """
-        held, self._held = self._held, []
-        for place, message, source in held:
-            if group is not None:
-                self._groups[place] = group
-            self._stay(message, source, group)
 
     def _settle(self, group: CallGroup[Source]) -> None:
         messages, sources, warnings = _answered(group)
@@ -289,15 +279,14 @@ class Pairing(Generic[Source]):
 
     def _look_again(self) -> None:
         """Settle all groups again, since one got a result after it was settled."""
-        held = self._held
         self._start_over()
-        self._held = held
-        waiting = {place for place, _, _ in held}
+        for group in self._groups.values():
+            group.pieces = []
         for place, (message, source) in enumerate(
             zip(self._taken, self._taken_sources, strict=True)
         ):
             left = self._left.get(place, message)
-            if left is not None and place not in waiting:
+            if left is not None:
                 self._stay(left, source, self._groups.get(place))
 
     def result(self) -> tuple[list[Message], list[Source], list[str]]:
@@ -319,9 +308,6 @@ class Pairing(Generic[Source]):
             messages += made
             sources.extend(more)
             noted += [(self._tail.first, warning) for warning in warnings]
-        for _, message, source in self._held:
-            messages.append(message)
-            sources.append(source)
         # in the order of their messages, whenever each was found
         return messages, sources, [warning for _, warning in sorted(noted, key=itemgetter(0))]
 
@@ -379,15 +365,14 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
 
 
 def _answered(group: CallGroup[Source]) -> tuple[list[Message], list[Source], list[str]]:
-    """The results of a group in call order, made where there are none."""
+    """The messages of a group, and the results in call order, made where there are none."""
     order = [call.id for call in group.calls]
     brought = [id for answer in group.answers for id in answer.ids]
     lead = _results_lead(group.answers)
-    messages = [answer.message for answer in group.answers]
-    sources = [answer.source for answer in group.answers]
+    end = len(group.pieces) - group.trailing
     if lead and (brought == order or (group.in_pieces and not group.open)):
-        return messages, sources, []
-    messages, sources = [], []
+        answers = [(answer.message, answer.source) for answer in group.answers]
+        return *_apart([*group.pieces[:end], *answers, *group.pieces[end:]]), []
     places = {id: place for place, id in enumerate(order)}
     in_order = brought == sorted(brought, key=places.__getitem__)
     warnings = [] if in_order else ["parallel results were put in call order"]
@@ -398,40 +383,46 @@ def _answered(group: CallGroup[Source]) -> tuple[list[Message], list[Source], li
         for answer in group.answers
         for id, message in answer.results().items()
     }
-    for call in {call.id: call for call in group.calls}.values():
-        answered = by_id.get(call.id)
-        if answered is None:
-            warnings.append(f"call {call.id} of {call.name or 'a tool'} was never answered")
-            answered = interrupted_result(call), group.source
-        messages.append(answered[0])
-        sources.append(answered[1])
-    for answer in group.answers:
-        rest = _without_results(answer.message)
-        if rest is not None:
-            messages.append(rest)
-            sources.append(answer.source)
-    return (*_merged_results(messages, sources), warnings)
+    missing = {call.id: call for call in group.calls if call.id not in by_id}
+    warnings += [
+        f"call {id} of {c.name or 'a tool'} was never answered" for id, c in missing.items()
+    ]
+    made: list[tuple[Message, Source]] = []
+    results: dict[str, tuple[Message, Source]] = {}
+    for piece, source in group.pieces[:end]:
+        made.append((piece, source))
+        calls = calls_of(piece)
+        results |= {c.id: by_id.get(c.id) or (interrupted_result(c), source) for c in calls}
+        if group.is_item and any(call.id in missing for call in calls):
+            made += _merged_results(results.values())
+            results = {}
+    left = ((_without_results(answer.message), answer.source) for answer in group.answers)
+    rest = [(message, source) for message, source in left if message is not None]
+    made += _merged_results([*results.values(), *rest])
+    return *_apart([*made, *group.pieces[end:]]), warnings
+
+
+def _apart(pairs: Sequence[tuple[Message, Source]]) -> tuple[list[Message], list[Source]]:
+    return [message for message, _ in pairs], [source for _, source in pairs]
 
 
 def _merged_results(
-    messages: list[Message], sources: list[Source]
-) -> tuple[list[Message], list[Source]]:
+    pairs: Iterable[tuple[Message, Source]],
+) -> list[tuple[Message, Source]]:
     """Neighbouring user messages of results as one: Anthropic wants all in the next message."""
-    merged: list[Message] = []
-    from_: list[Source] = []
+    merged: list[tuple[Message, Source]] = []
     joined: list[Any] | None = None  # the content of the last message, once it is a list of ours
-    for message, source in zip(messages, sources, strict=True):
-        last = merged[-1] if merged else None
+    for message, source in pairs:
+        last = merged[-1][0] if merged else None
         if last is not None and _holds_blocks(last) and _holds_blocks(message):
             if joined is None:
                 joined = list(last["content"])
-                merged[-1] = {**last, "content": joined}
+                merged[-1] = {**last, "content": joined}, merged[-1][1]
             joined += message["content"]
         else:
-            merged.append(message)
-            from_.append(source)
+            merged.append((message, source))
             joined = None
-    return merged, from_
+    return merged
 
 
 def _holds_blocks(message: Message) -> bool:

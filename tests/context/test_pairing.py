@@ -307,12 +307,23 @@ def test_parallel_call_items_keep_the_order_of_their_api() -> None:
     assert_untouched([PROMPT, *calls, *results, DONE])
 
 
-def test_a_call_item_of_several_that_was_never_answered_gets_its_result_behind_them() -> None:
-    a, b, answer = call("responses", "a"), call("responses", "b"), result("responses", "b")
-    out, warnings = pair([a, b, answer, DONE])
-    assert out[:2] == [a, b]
-    assert ["Interrupted" in str(message) for message in out[2:]] == [True, False, False]
-    assert warnings == ["call a of ls was never answered"]
+def test_a_call_item_that_was_never_answered_ends_its_response() -> None:
+    """Items after it may be the answer to a request that told the model of the interruption."""
+    a, b, c = (call("responses", id) for id in "abc")
+    answers = [result("responses", id) for id in "ca"]
+    out, warnings = pair([a, b, c, *answers, DONE])
+    assert [message for message in out if message in (a, b, c, *answers)] == [
+        a,
+        b,
+        answers[1],
+        c,
+        answers[0],
+    ]
+    assert ["Interrupted" in str(message) for message in out].index(True) == 3
+    assert "call b of ls was never answered" in warnings
+    thought = {"type": "reasoning", "id": "rs_2"}
+    told = paired(PROMPT, a, b)
+    assert paired(PROMPT, a, b, thought, c, answers[0])[: len(told)] == told
 
 
 def test_call_items_of_the_same_id_are_answered_each() -> None:
@@ -381,6 +392,7 @@ def test_reasoning_after_a_call_that_was_killed_begins_the_next_response() -> No
     assert paired(*killed, after, answer, STEER) == [*killed, interrupted, after, answer, STEER]
     late = [*killed, after, result("responses", "a"), answer]
     assert paired(*late) == [*killed, result("responses", "a"), after, answer]
+    assert pair(late)[1] == ["the result of call a was apart from it and was moved behind it"]
 
 
 def test_reasoning_between_the_calls_of_one_response_stays_there() -> None:
