@@ -611,9 +611,9 @@ class Session(metaclass=KnowsNearNames):
         Returns:
             `"prompt"`: the last prompt has no answer. `"results"`: the model called tools; the next
               request gives it the results, and says which calls were interrupted. `"partial"`: the
-              last answer broke off; `retract` takes it off the path. None: the last answer is
-              whole, or the session moved (`branch`, `rewind`, `undo`, …) and nothing was written
-              since. A `retract` does not count as a move.
+              last answer broke off, or ends in thinking; `retract` takes it off the path. None: the
+              last answer is whole, or the session moved (`branch`, `rewind`, `undo`, …) and nothing
+              was written since. A `retract` does not count as a move.
         """
         from sessiontree.operations.unfinished import unfinished  # asked once, at the start
 

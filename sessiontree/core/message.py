@@ -116,6 +116,12 @@ def is_partial(message: Message) -> bool:
     return message.get("partial") is True or message.get("stopReason") == ABORTED
 
 
+def ends_in_thought(message: Message) -> bool:
+    """True if a model's message, or item, ends in what it thought: no words or calls came of it."""
+    last = numbered_blocks(message)[-1:]
+    return any(kind_of(block) in THOUGHT_BLOCKS for block in last) and not calls_beside(message)
+
+
 def role_of(message: Message) -> str:
     """The role; for a Responses item without one, the role it plays."""
     role = message.get("role")

@@ -17,6 +17,7 @@ from sessiontree.core.message import (
     Message,
     blocks_of,
     calls_of,
+    ends_in_thought,
     is_item,
     is_partial,
     kind_of,
@@ -93,6 +94,8 @@ def _state_of(found: PathMessage) -> Unfinished | Literal[""] | None:
         return "partial"
     if calls_of(message) or _PAUSED in (message.get("stop_reason"), message.get("stopReason")):
         return "results"
+    if ends_in_thought(message):
+        return "partial"
     return None if is_item(message) else ""
 
 

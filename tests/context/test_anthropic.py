@@ -100,6 +100,22 @@ def test_thinking_that_would_be_refused_is_left_out_and_named() -> None:
         assert "left out" in warned(user("?"), message)
 
 
+def test_thinking_at_the_end_of_a_broken_answer_does_not_begin_the_next_one() -> None:
+    """Anthropic refuses it at the end of a message, and thinking that it did not give in a row."""
+    broken = assistant(thinking("hm", signature="sig"), partial=True)
+    then = signed(id="msg_2")
+    for first in (broken, assistant(text("so"), thinking("hm", signature="sig"), id="msg_1")):
+        told = sent(user("go"), first, then)
+        assert told[1][1] == [*first["content"][:-1], *then["content"]]
+        assert "thinking that nothing followed was left out" in warned(user("go"), first, then)
+
+
+def test_thinking_that_is_stored_apart_from_its_answer_begins_it() -> None:
+    blocks = thinking("hm", signature="sig"), text("yes")
+    told = sent(user("go"), *(assistant(block, id="msg_1") for block in blocks))
+    assert told[1][1] == list(blocks)
+
+
 def test_thinking_goes_to_the_model_that_thought_it_alone() -> None:
     history = [user("?"), signed(model="claude-a"), user("and?")]
     assert sent(*history)[1][1] == signed()["content"]

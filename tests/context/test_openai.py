@@ -71,10 +71,22 @@ def test_a_chat_stored_in_its_own_shape_is_sent_as_it_was() -> None:
     assert chat_sent(*said) == said
 
 
-def test_an_item_beside_lost_reasoning_has_no_id() -> None:
-    for lost in (reasoning("rs_2"), {**reasoning("rs_2"), "encrypted_content": None}):
-        sent = items_sent(user("hi"), reasoning("rs_1"), spoken("said"), lost)
-        assert [item.get("id") for item in sent] == [None, "rs_1", None], lost
+def test_an_item_that_lost_reasoning_led_to_has_no_id() -> None:
+    lost = {**reasoning("rs_2"), "encrypted_content": None}
+    said = [user("hi"), reasoning("rs_1"), spoken("said"), lost, spoken("so", "msg_2")]
+    assert [item.get("id") for item in items_sent(*said)] == [None, "rs_1", "msg_1", None]
+
+
+def test_reasoning_that_no_item_of_its_own_follows_is_left_out() -> None:
+    """OpenAI refuses it, also where the model gave two in a row."""
+    said = [user("hi"), reasoning("rs_1"), spoken("said")]
+    killed = [*said, reasoning("rs_2")]
+    for then in ([], [user("Go on")], [reasoning("rs_3"), spoken("so", "msg_3")]):
+        request = context(*killed, *then).to_openai()
+        assert fault(responses, request.params) is None
+        kept = [message.get("id") for message in (*said, *then)]
+        assert [item.get("id") for item in request.params["input"]] == kept
+        assert "reasoning that nothing followed was left out" in request.warnings
 
 
 def test_items_of_responses_are_sent_as_they_were() -> None:

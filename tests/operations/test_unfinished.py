@@ -51,6 +51,7 @@ def ended(session: Session) -> None:
 
 
 TEXT = {"type": "text", "text": "I'll read"}
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "sig"}
 SAID: dict[str, Any] = {"role": "assistant", "content": [{"type": "output_text", "text": "I'll"}]}
 SHELL = {"role": "bashExecution", "command": "ls", "output": "a.py", "exitCode": 0}
 PAUSED = {**assistant("Searching"), "stop_reason": "pause_turn"}
@@ -71,7 +72,9 @@ STATES: list[tuple[str | None, Act]] = [
     ("partial", streamed(TEXT)),
     ("partial", streamed(TEXT, {"type": "tool_use", "id": "t", "name": "read", "input": {}})),
     ("results", ended),
-    ("prompt", item("reasoning", summary=[])),
+    ("partial", item("reasoning", summary=[])),
+    ("partial", append(assistant(""), {"role": "assistant", "content": [THOUGHT]})),
+    (None, append({"role": "assistant", "content": [THOUGHT, TEXT]})),
     ("results", item("function_call", call_id="1", name="read", arguments="{}")),
     ("partial", append({"type": "message", **SAID, "partial": True})),
     (None, append({"type": "message", **SAID})),
@@ -142,6 +145,8 @@ BROKEN: list[tuple[Act, int]] = [
     (streamed(TEXT), 0),
     (streamed(TEXT, TEXT), 0),
     (append({"type": "reasoning", "summary": []}, {"type": "message", **SAID, "partial": True}), 0),
+    (append({"type": "reasoning", "summary": []}), 0),
+    (append({"role": "assistant", "content": [THOUGHT]}), 0),
     (append({**PAUSED, "type": "message"}, {**assistant("On"), "partial": True}), 1),
 ]
 

@@ -308,7 +308,7 @@ def _responses_sealed(item: dict[str, Any], rest: Sequence[dict[str, Any]]) -> N
     keys(item, "type id summary encrypted_content")
     for piece in item["summary"]:
         keys(piece, "type text")
-    then = next((i for i in rest if i["type"] not in ("reasoning", "compaction")), None)
+    then = next((i for i in rest if i["type"] != "compaction"), None)
     led = then is not None and (then["type"].endswith("_call") or then.get("role") == "assistant")
     check(led, "reasoning without its required following item")
 

@@ -23,6 +23,7 @@ from sessiontree.context.providers.reading import (
     SentCall,
     Side,
     TextPart,
+    Thinking,
     maker_of,
 )
 from sessiontree.context.providers.values import GivenIds, RequestNotes
@@ -172,6 +173,8 @@ def _by_side(
         if id and _goes_on(turns, ids, id, parts):
             turns[-2].parts.extend(part for _, part in parts)
             continue
+        if parts and parts[0][0] == "assistant" and turns and (id is None or ids[-1] != id):
+            _leave_out_last_thinking(turns[-1], reading.notes)
         for side, part in parts:
             if not turns or turns[-1].side != side:
                 turns.append(SideTurn(side, []))
@@ -179,6 +182,16 @@ def _by_side(
             turns[-1].parts.append(part)
             ids[-1] = id
     return turns
+
+
+def _leave_out_last_thinking(turn: SideTurn, notes: RequestNotes) -> None:
+    """Leave out thinking at the end of an answer that another follows: it is not of that one.
+
+    An item of OpenAI is a message of its own, so what its reasoning led to is another message.
+    """
+    while turn.parts and isinstance(last := turn.parts[-1], Thinking) and last.item is None:
+        notes.add("thinking that nothing followed was left out")
+        turn.parts.pop()
 
 
 def _settle_makers(

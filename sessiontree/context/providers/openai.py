@@ -274,34 +274,49 @@ def _fit_for_responses(turns: Sequence[SideTurn], notes: RequestNotes) -> list[S
 
 
 def _fit_turn(turn: SideTurn, lost: bool, notes: RequestNotes) -> tuple[SideTurn, bool]:
-    """The turn with only the parts that Responses accepts; no ids beside lost reasoning."""
+    """The turn with only the parts that Responses accepts; no ids behind lost reasoning."""
     kept: list[Part] = []
-    lost = lost and not any(isinstance(part, Thinking) for part in turn.parts)
     for row, part in enumerate(turn.parts):
         if isinstance(part, ProviderBlock) and part.maker not in ("openai", None):
             part.leave_out(notes)
-        elif isinstance(part, Thinking) and part.maker != "openai":
-            notes.add("thinking without encrypted content of OpenAI was left out")
-            lost = True
-        elif isinstance(part, Thinking) and not _leads_on(part, turn.parts[row + 1 :]):
-            notes.add("reasoning that nothing followed was left out")
-            lost = True
-        else:
-            kept.append(part)
-    if lost:
-        kept = [replace(p, item_id=None) if isinstance(p, TextPart | SentCall) else p for p in kept]
+            continue
+        if isinstance(part, Thinking):
+            lack = _lack_of(part, turn.parts[row + 1 :])
+            lost = lack is not None
+            if lack is not None:
+                notes.add(lack)
+                continue
+        elif lost and isinstance(part, TextPart | SentCall):
+            part = replace(part, item_id=None)
+        kept.append(part)
     return SideTurn(turn.side, kept), lost
 
 
+def _lack_of(thinking: Thinking, rest: Sequence[Part]) -> str | None:
+    """Why thinking is left out of a request, given what follows it; None if it is sent."""
+    if thinking.maker != "openai":
+        return "thinking without encrypted content of OpenAI was left out"
+    return None if _leads_on(thinking, rest) else "reasoning that nothing followed was left out"
+
+
 def _leads_on(thinking: Thinking, rest: Sequence[Part]) -> bool:
-    if thinking.item is not None and thinking.item["type"] == "compaction":
+    """True if the next item is one that reasoning led to: whole, and no other reasoning.
+
+    After reasoning at the end of an answer that broke off, the reasoning of the next answer comes.
+    """
+    if _is_compaction(thinking):
         return True
-    led_to = next((part for part in rest if not isinstance(part, Thinking)), None)
+    led_to = next((part for part in rest if not _is_compaction(part)), None)
     if isinstance(led_to, ProviderBlock):
         return led_to.maker == "openai" and kind_of(led_to.block) != "message"  # a broken one
     if isinstance(led_to, TextPart | SentCall) and (thinking.item or {}).get("id"):
         return led_to.item_id is not None  # what broke off has none
-    return led_to is not None
+    return led_to is not None and not isinstance(led_to, Thinking)
+
+
+def _is_compaction(part: Part) -> bool:
+    item = part.item if isinstance(part, Thinking) else None
+    return item is not None and item["type"] == "compaction"
 
 
 class ItemMaker:
