@@ -129,15 +129,25 @@ def _is_dropped(entries: list[Entry], edits: dict[object, object]) -> bool:
 
 
 def _first_of_answer(cursor: Cursor, newest: PathMessage) -> Entry:
-    """The first entry of an answer; one of OpenAI Responses has several items."""
-    if not _is_of_responses(newest.message):
-        return newest.first
+    """The first entry of an answer, which may be several messages."""
     above = dropwhile(lambda found: found != newest, _messages_up(cursor, past_moves=True))
-    items = takewhile(
-        lambda found: _is_of_responses(found.message) and role_of(found.message) == "assistant",
-        above,
+    pieces = takewhile(
+        lambda found: found == newest or _is_of_answer(found.message, newest.message), above
     )
-    return [newest.first, *(found.first for found in items)][-1]
+    return [newest.first, *(found.first for found in pieces)][-1]
+
+
+def _is_of_answer(message: Message, newest: Message) -> bool:
+    """True if a message is a piece of the answer that the newest message ends.
+
+    Pieces have one `id`, or are items of OpenAI Responses; an item that broke off is a message
+    without an `id`.
+    """
+    if role_of(message) != "assistant":
+        return False
+    if "id" in newest and newest["id"] == message.get("id"):
+        return True
+    return _is_of_responses(message) and ("id" not in newest or _is_of_responses(newest))
 
 
 def _is_of_responses(message: Message) -> bool:

@@ -53,6 +53,8 @@ def ended(session: Session) -> None:
 TEXT = {"type": "text", "text": "I'll read"}
 THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "sig"}
 SAID: dict[str, Any] = {"role": "assistant", "content": [{"type": "output_text", "text": "I'll"}]}
+CUT = {"role": "assistant", "content": [TEXT], "stopReason": "aborted", "partial": True}
+LAST = {"role": "assistant", "id": "msg_1", "content": [THOUGHT]}
 SHELL = {"role": "bashExecution", "command": "ls", "output": "a.py", "exitCode": 0}
 PAUSED = {**assistant("Searching"), "stop_reason": "pause_turn"}
 
@@ -146,6 +148,8 @@ BROKEN: list[tuple[Act, int]] = [
     (streamed(TEXT, TEXT), 0),
     (append({"type": "reasoning", "summary": []}, {"type": "message", **SAID, "partial": True}), 0),
     (append({"type": "reasoning", "summary": []}), 0),
+    (append({"type": "reasoning", "summary": []}, CUT), 0),
+    (append({"role": "assistant", "id": "msg_1", "content": [TEXT]}, {**LAST, "partial": True}), 0),
     (append({"role": "assistant", "content": [THOUGHT]}), 0),
     (append({**PAUSED, "type": "message"}, {**assistant("On"), "partial": True}), 1),
 ]
