@@ -68,10 +68,9 @@ async def claude(context: Context, tools: Sequence[Tool]) -> Events:
         model="claude-opus-4-6",
         max_tokens=16_000,
         thinking={"type": "adaptive"},
-        cache_control={"type": "ephemeral"},
         tools=[{"name": n, "description": d, "input_schema": s} for n, d, s in tools],
         stream=True,
-        **context.to_anthropic().params,
+        **context.to_anthropic(cache="5m").params,
     ):
         delta = event.delta if event.type == "content_block_delta" else None
         yield event, delta.text if delta and delta.type == "text_delta" else ""
