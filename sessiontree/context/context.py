@@ -7,13 +7,14 @@ wherever nothing had to change. `context.fold` makes them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from sessiontree.context.compaction import TokenCounter, estimate_tokens
 from sessiontree.context.pairing import ConcatSequence
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.codec import Chain
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import Entry, response_of
 from sessiontree.core.message import Message
 from sessiontree.errors import UsageError
 
@@ -152,7 +153,7 @@ class Context:
             raise UsageError(f"OpenAI has no API {api!r} here; give 'responses' or 'chat'")
         if api == "chat":
             return self._request(openai.request, model)
-        return self._request(openai.responses_request, model)
+        return self._request(partial(openai.responses_request, self._responses()), model)
 
     def _request(self, request: Callable[..., R], model: str | None) -> R:
         uuids = self._uuids()
@@ -161,6 +162,11 @@ class Context:
         return request(
             self.messages, uuids, system=self.system, model=model_id, is_paired=self._is_paired
         )
+
+    def _responses(self) -> list[str | None]:
+        """For each message, the response of OpenAI that it is of; empty without reasoning."""
+        has_reasoning = any(message.get("type") == "reasoning" for message in self.messages)
+        return [response_of(entry) for entry in self.entries] if has_reasoning else []
 
     def _uuids(self) -> list[str]:
         if isinstance(self._entries, list):

@@ -432,6 +432,17 @@ def check_session_name(name: Any) -> None:
         )
 
 
+RESPONSE: Final = "responseId"
+"""The key of the metadata with the id of the response of OpenAI that an item is of."""
+
+
+def response_of(entry: Entry) -> str | None:
+    """Return the id of the response of OpenAI that an item is of, or None if it is not known."""
+    metadata = entry.as_stored.get("metadata")
+    id = metadata.get(RESPONSE) if isinstance(metadata, dict) else None
+    return id if isinstance(id, str) else None
+
+
 SUBAGENT: Final = ":subagent"
 """The end of the `customType` of a custom entry that begins the lane of a subagent."""
 

@@ -12,7 +12,7 @@ from itertools import dropwhile, takewhile
 from typing import Final, Literal, NamedTuple
 
 from sessiontree.core.blocks import folded_message, is_handle_of_message, message_uuid
-from sessiontree.core.entry import HEADER, MOVES, PIECES, Entry
+from sessiontree.core.entry import HEADER, MOVES, PIECES, Entry, response_of
 from sessiontree.core.message import (
     Message,
     blocks_of,
@@ -131,23 +131,24 @@ def _is_dropped(entries: list[Entry], edits: dict[object, object]) -> bool:
 def _first_of_answer(cursor: Cursor, newest: PathMessage) -> Entry:
     """The first entry of an answer, which may be several messages."""
     above = dropwhile(lambda found: found != newest, _messages_up(cursor, past_moves=True))
-    pieces = takewhile(
-        lambda found: found == newest or _is_of_answer(found.message, newest.message), above
-    )
+    pieces = takewhile(lambda found: found == newest or _is_of_answer(found, newest), above)
     return [newest.first, *(found.first for found in pieces)][-1]
 
 
-def _is_of_answer(message: Message, newest: Message) -> bool:
+def _is_of_answer(found: PathMessage, newest: PathMessage) -> bool:
     """True if a message is a piece of the answer that the newest message ends.
 
-    Pieces have one `id`, or are items of OpenAI Responses; an item that broke off is a message
-    without an `id`.
+    Pieces have one `id`, or are items of one response of OpenAI. An item that broke off is a
+    message without an `id`.
     """
+    message, last = found.message, newest.message
     if role_of(message) != "assistant":
         return False
-    if "id" in newest and newest["id"] == message.get("id"):
+    if "id" in last and last["id"] == message.get("id"):
         return True
-    return _is_of_responses(message) and ("id" not in newest or _is_of_responses(newest))
+    responses = {response_of(found.first), response_of(newest.first)} - {None}
+    is_item = _is_of_responses(message) and ("id" not in last or _is_of_responses(last))
+    return is_item and len(responses) < 2
 
 
 def _is_of_responses(message: Message) -> bool:

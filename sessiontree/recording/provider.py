@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.context.providers.values import clean_text
-from sessiontree.core.entry import decode_leniently
+from sessiontree.core.entry import RESPONSE, decode_leniently
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import ABORTED, blocks_of, json_text, kind_of, text_of
 from sessiontree.engine.writer import fresh_uuid
@@ -260,7 +260,7 @@ class ResponsesEvents:
 
     def _note(self, response: Mapping[str, Any]) -> None:
         if isinstance(response.get("id"), str):
-            self.facts["responseId"] = response["id"]
+            self.facts[RESPONSE] = response["id"]
         for key in ("model", "usage", "status", "incomplete_details", "error"):
             if response.get(key) is not None:
                 self.facts[key] = storable(response[key])

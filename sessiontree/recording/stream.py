@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import orjson
 
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import RESPONSE, Entry
 from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.message import ABORTED, is_partial, kind_of
 from sessiontree.engine.writer import fresh_uuid
@@ -123,23 +123,25 @@ class MessageStream:
 
     def _take_parts(self, parts: list[Part]) -> None:
         for index, part in parts:
-            if self._items() is None:
+            if (items := self._items()) is None:
                 self.add(part, index)
                 continue
             self.blocks[index] = part
             if self._in_blocks:
-                self._write_item(part)
+                self._write_item(part, items)
 
-    def _write_item(self, item: Mapping[str, Any]) -> None:
+    def _write_item(self, item: Mapping[str, Any], events: ResponsesEvents) -> None:
         fields: dict[str, Any] = {"message": item}
-        self.entries.append(self._session.append("message", metadata=self._metadata, **fields))
+        about = {key: events.facts[key] for key in (RESPONSE,) if key in events.facts}
+        metadata = {**(self._metadata or {}), **about} or None
+        self.entries.append(self._session.append("message", metadata=metadata, **fields))
 
     def _end_items(self, events: ResponsesEvents) -> Entry | None:
         self._take_parts(events.rest())
         self._is_ended = True
         if not self._in_blocks:
             for _, item in sorted(self.blocks.items()):
-                self._write_item(item)
+                self._write_item(item, events)
         last = self.entries[-1] if self.entries else None
         facts = dict(events.facts)
         model, usage = self._facts.get("model", facts.pop("model", None)), facts.pop("usage", None)

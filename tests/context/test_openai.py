@@ -89,6 +89,16 @@ def test_reasoning_that_no_item_of_its_own_follows_is_left_out() -> None:
         assert "reasoning that nothing followed was left out" in request.warnings
 
 
+def test_reasoning_whose_own_response_ended_is_left_out() -> None:
+    with Session.create() as session:
+        session.append_message(user("hi"))
+        for item, response in ((reasoning(), "resp_1"), (spoken("said"), "resp_2")):
+            session.append_message(item, metadata={"responseId": response})
+        request = session.context().to_openai()
+    assert [item.get("id") for item in request.params["input"]] == [None, "msg_1"]
+    assert any("reasoning that nothing followed" in warning for warning in request.warnings)
+
+
 def test_items_of_responses_are_sent_as_they_were() -> None:
     said = [
         {"type": "message", "role": "user", "content": "go"},

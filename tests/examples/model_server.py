@@ -127,6 +127,10 @@ class ModelServer:
             facts = {"id": f"id_{next(self._numbers)}", "model": asked.body["model"]}
         return facts, blocks, {"input": asked.tokens, "cached": asked.cached, "output": 9}
 
+    def events(self, asked: Asked) -> list[Object]:
+        """The events of an answer."""
+        return list(_EVENTS[asked.api](*self.answer(asked)))
+
 
 def _breakpoints(body: Object) -> set[int]:
     elements = prefix_of("anthropic", body)
@@ -165,10 +169,9 @@ def model_server(script: Script, *, window: int | None = None) -> Iterator[Model
             fault = model.next_fault()
             if fault == "overloaded":
                 return self.whole(529, _error("overloaded_error", "Overloaded"))
-            facts, blocks, usage = model.answer(asked)
             if not asked.body.get("stream"):
-                return self.whole(200, _WHOLE[asked.api](facts, blocks, usage))
-            events = list(_EVENTS[asked.api](facts, blocks, usage))
+                return self.whole(200, _WHOLE[asked.api](*model.answer(asked)))
+            events = model.events(asked)
             return self.stream(asked, events, fault, break_at=len(events) * 2 // 3)
 
         def stream(

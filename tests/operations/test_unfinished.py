@@ -174,6 +174,18 @@ def test_a_broken_answer_is_taken_off_and_what_it_replied_to_waits(act: Act, kep
         assert session.unfinished() is None
 
 
+def test_what_a_response_before_left_is_not_a_part_of_the_broken_answer() -> None:
+    called = {"type": "function_call", "call_id": "1", "name": "read", "arguments": "{}"}
+    with Session.create() as session:
+        session.append_message(user("p"))
+        session.append_message(called, metadata={"responseId": "resp_1"})
+        thought = {"type": "reasoning", "summary": []}
+        session.append_message(thought, metadata={"responseId": "resp_2"})
+        session.retract()
+        assert session.context().messages[1] == called
+        assert session.unfinished() == "results"
+
+
 def test_a_crash_between_the_retraction_and_the_new_answer_hides_nothing(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", durability="os") as session:
         session.append_message(user("p"))

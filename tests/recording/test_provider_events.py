@@ -204,8 +204,9 @@ def test_each_item_of_openai_is_an_entry_and_the_usage_counts(
     with session.stream_message(granularity=granularity) as answer:
         for event in given(RESPONSES, sdk=sdk):
             answer.feed(event)
-    stored = [entry["message"] for entry in session.path()[2:] if entry.type == "message"]
-    assert known(stored, ITEMS) == ITEMS
+    items = [entry for entry in session.path()[2:] if entry.type == "message"]
+    assert known([entry["message"] for entry in items], ITEMS) == ITEMS
+    assert all(entry["metadata"] == {"responseId": "resp_1"} for entry in items)
     (usage,) = session.find(type="usage")
     assert (usage["kind"], usage["provider"], usage["model"]) == ("response", "openai", "gpt-x")
     assert usage["metadata"] == {"responseId": "resp_1", "status": "completed"}

@@ -55,7 +55,7 @@ from sessiontree.context.providers.values import (
     text_or,
 )
 from sessiontree.core.media import IMAGES, PDF
-from sessiontree.core.message import CALL_ITEMS, RESULT_ITEMS, Message, kind_of
+from sessiontree.core.message import CALL_ITEMS, RESULT_ITEMS, Message, is_partial, kind_of
 
 FAILED: Final = "The call failed:"
 
@@ -234,9 +234,11 @@ def _content_part(part: Said, notes: RequestNotes) -> dict[str, Any]:
 
 
 RESPONSES_ID_LIMIT: Final = 64
+UNFOLLOWED: Final = "reasoning that nothing followed was left out"
 
 
 def responses_request(
+    responses: Sequence[str | None],
     messages: Sequence[Message],
     uuids: Sequence[str],
     *,
@@ -244,15 +246,23 @@ def responses_request(
     model: str | None,
     is_paired: bool,
 ) -> ResponsesRequest:
-    """`instructions` and `input` of the Responses API, from the arguments of `turns_of`."""
+    """`instructions` and `input` of the Responses API, from the arguments of `turns_of`.
+
+    `responses` has the response of each message, where it is known.
+    """
+    broken = {row for row in range(len(responses)) if _is_left_alone(messages, responses, row)}
     turns, notes = turns_of(
-        messages,
-        uuids,
+        [message for row, message in enumerate(messages) if row not in broken],
+        [uuid for row, uuid in enumerate(uuids) if row not in broken],
         model=model,
         is_paired=is_paired,
         id_limit=RESPONSES_ID_LIMIT,
         fit=_fit_for_responses,
     )
+    for row in sorted(broken):
+        notes.uuid = uuids[row]
+        notes.add(UNFOLLOWED)
+    notes.uuid = ""
     parts = (part for turn in turns for part in turn.parts)
     native = {p.id for p in parts if isinstance(p, Result) and kind_of(p.stored or {})}
     items = ItemMaker(notes, native)
@@ -262,6 +272,18 @@ def responses_request(
         made.extend(make(turn.parts))
     lead = {"instructions": text} if (text := clean_system(system)) else {}
     return ResponsesRequest({**lead, "input": made}, notes.warnings())
+
+
+def _is_left_alone(messages: Sequence[Message], responses: Sequence[str | None], row: int) -> bool:
+    """True if a message is reasoning whose response has no whole item behind it.
+
+    The response was killed, and the next one answers the same prompt.
+    """
+    if kind_of(messages[row]) != "reasoning" or responses[row] is None:
+        return False
+    behind = range(row + 1, len(messages))
+    led_to = next((at for at in behind if not is_partial(messages[at])), None)
+    return led_to is not None and responses[led_to] not in (None, responses[row])
 
 
 def _fit_for_responses(turns: Sequence[SideTurn], notes: RequestNotes) -> list[SideTurn]:
@@ -296,7 +318,7 @@ def _lack_of(thinking: Thinking, rest: Sequence[Part]) -> str | None:
     """Why thinking is left out of a request, given what follows it; None if it is sent."""
     if thinking.maker != "openai":
         return "thinking without encrypted content of OpenAI was left out"
-    return None if _leads_on(thinking, rest) else "reasoning that nothing followed was left out"
+    return None if _leads_on(thinking, rest) else UNFOLLOWED
 
 
 def _leads_on(thinking: Thinking, rest: Sequence[Part]) -> bool:
