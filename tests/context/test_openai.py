@@ -92,7 +92,8 @@ def test_reasoning_that_no_item_of_its_own_follows_is_left_out() -> None:
 def test_reasoning_whose_own_response_ended_is_left_out() -> None:
     with Session.create() as session:
         session.append_message(user("hi"))
-        for item, response in ((reasoning(), "resp_1"), (spoken("said"), "resp_2")):
+        killed = [(reasoning(f"rs_{n}"), "resp_1") for n in range(2)]
+        for item, response in (*killed, (spoken("said"), "resp_2")):
             session.append_message(item, metadata={"responseId": response})
         request = session.context().to_openai()
     assert [item.get("id") for item in request.params["input"]] == [None, "msg_1"]
@@ -292,3 +293,10 @@ def test_reasoning_is_not_sent_without_the_whole_item_that_it_led_to() -> None:
             request = session.context().to_openai()
         assert "reasoning" not in [item["type"] for item in request.params["input"]]
         assert "reasoning that nothing followed was left out" in request.warnings
+
+
+def test_reasoning_that_broke_off_itself_is_not_sent() -> None:
+    broken = assistant(reasoning(), stopReason="aborted", partial=True)
+    request = context(user("Hi"), broken, spoken("said")).to_openai()
+    assert [item.get("id") for item in request.params["input"]] == [None, "msg_1"]
+    assert "a block of the kind 'reasoning' broke off" in "\n".join(request.warnings)

@@ -86,6 +86,7 @@ class Life:
     def go_on(self, how: str) -> None:
         if how == "retract" and self.session.unfinished() == "partial":
             self.session.retract()
+            self.before = []  # an earlier request may have the answer
         if how == "prompt" or not self.session.unfinished():
             self.say("Go on")
 

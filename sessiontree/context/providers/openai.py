@@ -250,7 +250,8 @@ def responses_request(
 
     `responses` has the response of each message, where it is known.
     """
-    broken = {row for row in range(len(responses)) if _is_left_alone(messages, responses, row)}
+    left_out = _left_alone(messages, responses)
+    broken = set(left_out)
     turns, notes = turns_of(
         [message for row, message in enumerate(messages) if row not in broken],
         [uuid for row, uuid in enumerate(uuids) if row not in broken],
@@ -259,7 +260,7 @@ def responses_request(
         id_limit=RESPONSES_ID_LIMIT,
         fit=_fit_for_responses,
     )
-    for row in sorted(broken):
+    for row in left_out:
         notes.uuid = uuids[row]
         notes.add(UNFOLLOWED)
     notes.uuid = ""
@@ -274,16 +275,19 @@ def responses_request(
     return ResponsesRequest({**lead, "input": made}, notes.warnings())
 
 
-def _is_left_alone(messages: Sequence[Message], responses: Sequence[str | None], row: int) -> bool:
-    """True if a message is reasoning whose response has no whole item behind it.
+def _left_alone(messages: Sequence[Message], responses: Sequence[str | None]) -> list[int]:
+    """The rows of reasoning whose response has no whole item behind it.
 
     The response was killed, and the next one answers the same prompt.
     """
-    if kind_of(messages[row]) != "reasoning" or responses[row] is None:
-        return False
-    behind = range(row + 1, len(messages))
-    led_to = next((at for at in behind if not is_partial(messages[at])), None)
-    return led_to is not None and responses[led_to] not in (None, responses[row])
+    found: list[int] = []
+    led_to: str | None = None
+    for row in reversed(range(len(responses))):
+        if kind_of(messages[row]) != "reasoning":
+            led_to = led_to if is_partial(messages[row]) else responses[row]
+        elif responses[row] is not None and led_to not in (None, responses[row]):
+            found.append(row)
+    return found[::-1]
 
 
 def _fit_for_responses(turns: Sequence[SideTurn], notes: RequestNotes) -> list[SideTurn]:

@@ -442,6 +442,8 @@ class MessageReader:
             id, failed = text_or(block.get("tool_use_id")), block.get("is_error") is True
             parts = self._result_parts(block.get("content"))
             yield "user", Result(id, parts, failed, stored=block)
+        elif kind == "reasoning" and is_partial(message):  # an item that was open
+            self.notes.add("a block of the kind 'reasoning' broke off and was left out")
         elif kind in THOUGHT_BLOCKS or (kind == "compaction" and "id" in block):
             yield from self._thinking(block, message)
         elif kind == "refusal":
