@@ -155,7 +155,10 @@ def model_server(script: Script, *, window: int | None = None) -> Iterator[Model
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            data = self.rfile.read(length := int(self.headers["Content-Length"]))
+            if len(data) < length:  # the agent was killed
+                raise ConnectionAbortedError
+            body = json.loads(data)
             secret = self.headers["Authorization"] or self.headers["x-api-key"]
             asked = model.take(_APIS[self.path], secret.removeprefix("Bearer "), body)
             try:
