@@ -32,6 +32,7 @@ from sessiontree.cli.terminal import (
     tell,
     tell_each,
 )
+from sessiontree.core.entry import MAIN
 from sessiontree.errors import NothingToDoError, SessionNotFoundError, SessionTreeError, UsageError
 from sessiontree.importing.backup import Backup, BackupResult, watched
 from sessiontree.importing.importer import ImportResult
@@ -42,7 +43,7 @@ from sessiontree.library.root import cache_folder, environment
 from sessiontree.ops.intake import CommandToResume, Record
 from sessiontree.recording import events
 from sessiontree.recording.events import MessageCount
-from sessiontree.recording.recorder import StreamAccumulator, agents_cwd
+from sessiontree.recording.recorder import StreamAccumulator, header_facts
 from sessiontree.session import Session
 from sessiontree.text.amounts import counted
 
@@ -262,8 +263,9 @@ def _opened(
         while b"\n" not in chunks[-1] and (more := stream.read1(_CHUNK)):
             chunks.append(more)
         first = b"".join(chunks)
-        cwd, hooks = agents_cwd(first), [ConflictWarning()]
-        made = Session.create(file, cwd=cwd, lane=on.name(), hooks=hooks)
+        lane, hooks = on.name(), [ConflictWarning()]
+        facts = header_facts(first, is_main=lane == MAIN and not on.scratch)
+        made = Session.create(file, lane=lane, hooks=hooks, **facts)
         session = stack.enter_context(made)
         tell(f"Created {file}, session {session.id}")
         return stack.enter_context(on.on(session)), first
@@ -309,9 +311,10 @@ def resume(
     Code, Codex, the pi coding agent, Gemini CLI and Droid, where these agents keep them. Without
     ID, 'resume' takes the newest session whose working directory is the current directory.
 
-    An agent continues its own session as it is. For a session of another agent, or of sessiontree,
-    'resume' writes a converted copy where the agent looks for its sessions. 'resume' reports what
-    the agent cannot keep. It never replaces a file and never changes the session itself.
+    An agent continues its own session as it is, also if ID names a recording of it. For a session
+    of another agent, or of sessiontree, 'resume' writes a converted copy where the agent looks for
+    its sessions. 'resume' reports what the agent cannot keep. It never replaces a file and never
+    changes the session itself.
     """
     if runs and as_json:
         raise click.UsageError("--exec runs the command, and --json prints it; give one of them")

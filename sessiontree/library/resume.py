@@ -1,7 +1,8 @@
 """Resume: the command that continues a session in an agent.
 
-An agent continues its own sessions where it keeps them. Any other session is converted, and put
-where the agent looks. A file that is there is never replaced.
+An agent continues its own sessions where it keeps them, also when it is asked for a recording of
+one. Any other session is converted, and put where the agent looks. A file that is there is never
+replaced.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -19,11 +20,12 @@ import msgspec
 from sessiontree.agents import named
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.writing import Loss
+from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageError, with_step
 from sessiontree.library import lookup
 from sessiontree.library.homes import folders_of
-from sessiontree.library.listing import SessionInfo, facts_of, moment
-from sessiontree.library.places import Selection, conversations_in
+from sessiontree.library.listing import Reaches, SessionInfo, every, facts_of, moment
+from sessiontree.library.places import Selection, conversations_in, files_in
 from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
@@ -114,6 +116,7 @@ def plan(
     environ: Mapping[str, str] = os.environ,
     before: Callable[[str], object] = lambda program: None,
     converts: Callable[[str], object] = lambda home: None,
+    reaches: Reaches = every,
 ) -> Resumption:
     """How an agent goes on with a session; converts the session where that is needed.
 
@@ -123,24 +126,31 @@ def plan(
         cwd: the working directory; by default the session's own.
         before: called with the program's name before anything is written; may raise.
         converts: called with the agent's folder of sessions before a copy is made there; may raise.
+        reaches: returns True if the agent's own file of a recording may be read.
 
     Raises:
         UsageError: the session is of no agent, and none is given.
         SessionNotFoundError: the working directory is gone.
         SessionExistsError: the agent has the session already.
     """
-    own = named(one.made_by)
+    own, id = maker_of(one)
     target = own if agent is None else named(agent)
     if target is None:
         error = UsageError(f"{one.file} is of no agent; name the agent that goes on with it")
         raise with_step(error, "name agent")
     before(target.command)
+    given = one
+    file = _file_of(target, id, environ) if own is target and id is not None else None
+    if file is not None and reaches(file):
+        one = facts_of(file)
     folder = _folder(one, cwd)
     is_its_own = one.agent is not None and own is target and target.opens(one.file, one.id)
     is_its_own = is_its_own and _is_kept_by(target, one.file, environ)
     moves = cwd is not None and not _is_in(one, os.path.realpath(folder))
     if is_its_own and not (moves and not target.cd_option):
-        return _with_own(one, target, folder, moves=moves)
+        found = _with_own(one, target, folder, moves=moves)
+        later = _later_in(given, one)
+        return msgspec.structs.replace(found, warnings=[*found.warnings, *later])
     if not target.is_target:
         error = UsageError(
             f"{one.file} cannot be converted for {target.program}, which goes on only with its own "
@@ -149,6 +159,31 @@ def plan(
         raise with_step(error, "name agent")
     converts(folders_of(target, environ)[0])
     return _converted(one, target, folder, environ)
+
+
+def maker_of(one: SessionInfo) -> tuple[Agent | None, str | None]:
+    """The agent of a session, and its own id of a session that was recorded while it ran."""
+    if one.agent is not None or one.imported_from is not None:
+        return named(one.made_by), None
+    with Session.open(one.file, readonly=True) as session:
+        metadata = session.metadata
+    id = metadata.get(AGENT_SESSION_KEY)
+    return named(metadata.get("agent")), id if isinstance(id, str) else None
+
+
+def _file_of(agent: Agent, id: str, environ: Mapping[str, str]) -> str | None:
+    """The file in which an agent keeps the session of an id, if it is still there."""
+    files = files_in(folders_of(agent, environ), lambda problem: None)
+    return next((file for file in files if agent.own_id(file) == id), None)
+
+
+def _later_in(recording: SessionInfo, own: SessionInfo) -> Iterator[str]:
+    """A warning if a recording has something that the agent's own session does not have."""
+    if moment(recording.modified) - moment(own.modified) > 60.0:
+        yield (
+            f"{recording.file} changed after {own.file}; if it has more, fork it and resume the "
+            "fork"
+        )
 
 
 def _folder(one: SessionInfo, cwd: str | None) -> str:

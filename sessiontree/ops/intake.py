@@ -12,12 +12,13 @@ import msgspec
 from msgspec import Meta
 
 from sessiontree.agents import NAMES, AgentName
+from sessiontree.core.entry import MAIN
 from sessiontree.errors import NothingToDoError, RefError, SessionTreeError
 from sessiontree.importing.importer import Batch, Importer, ImportResult
 from sessiontree.library import lookup
 from sessiontree.library.listing import facts_of
 from sessiontree.library.places import Selection, conversations_in, in_order
-from sessiontree.library.resume import plan
+from sessiontree.library.resume import maker_of, plan
 from sessiontree.ops.budget import Budgeted, short_list, size
 from sessiontree.ops.field import opt
 from sessiontree.ops.guidance import Refusal, ambiguous
@@ -25,7 +26,7 @@ from sessiontree.ops.operation import SESSION
 from sessiontree.ops.params import Call, LaneName, OfSession
 from sessiontree.ops.params import SessionName as Name
 from sessiontree.recording.events import MessageCount
-from sessiontree.recording.recorder import StreamAccumulator, agents_cwd
+from sessiontree.recording.recorder import StreamAccumulator, header_facts
 from sessiontree.session import Session
 
 _MAX_TOLD: Final = 20
@@ -220,18 +221,18 @@ def _to_record(call: Call, given: Record, stack: ExitStack) -> Session:
     if given.session is not None:
         writing = call.writing(given.session, given.lane, scratch=given.scratch)
         return stack.enter_context(writing)
-    lane = "main" if given.lane is None else given.lane
-    made = call.scope.store.create(cwd=_cwd(given.events[0]), lane=lane)
+    lane = MAIN if given.lane is None else given.lane
+    is_main = lane == MAIN and not given.scratch
+    facts = header_facts(_head(given.events[0]), is_main=is_main)
+    made = call.scope.store.create(lane=lane, **facts)
     session = stack.enter_context(made)
     return stack.enter_context(session.scratch()) if given.scratch else session
 
 
-def _cwd(event: dict[str, Any] | str) -> str | None:
-    line = event.encode(errors="replace") if isinstance(event, str) else _line(event)
-    return agents_cwd(line)
-
-
-def _line(event: dict[str, Any]) -> bytes:
+def _head(event: dict[str, Any] | str) -> bytes:
+    """The first line of a stream, as far as it can be written."""
+    if isinstance(event, str):
+        return event.encode(errors="replace")
     try:
         return msgspec.json.encode(event)
     except (UnicodeEncodeError, OverflowError):
@@ -281,14 +282,20 @@ def resume_command(call: Call, given: CommandToResume) -> ResumeCommand:
     where that agent keeps its sessions; that is refused where calls only read.
     """
     one = facts_of(call.file(given.session))
-    if given.agent is None and one.made_by not in NAMES:
+    if given.agent is None and maker_of(one)[0] is None:
         raise Refusal(
             f"{one.id} is the session of no agent that can go on with it",
             "bad_value",
             "Give `agent`: the agent that goes on with it.",
             NAMES,
         )
-    found = plan(one, given.agent, given.cwd, converts=lambda home: _check_converts(call, home))
+    found = plan(
+        one,
+        given.agent,
+        given.cwd,
+        converts=lambda home: _check_converts(call, home),
+        reaches=call.scope.is_inside,
+    )
     warnings = list(found.warnings)
     if shutil.which(found.command[0]) is None:
         warnings.append(f"{found.command[0]!r} is not on the PATH")

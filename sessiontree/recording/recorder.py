@@ -112,6 +112,9 @@ _FACTS: Final = {
 _UUID: Final = re.compile(rb'"uuid": ?"([\w-]{5,64})"')
 _ID: Final = re.compile(rb'"id": ?"([\w-]{5,64})"')
 
+_CODEX_START: Final = "thread.started"
+"""The first event of `codex exec --json`; of Codex, only its id of the session is recognized."""
+
 _RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_usd", "cost_usd"})
 """Keys of a result of Claude Code; another agent's result has none of them."""
 
@@ -326,6 +329,8 @@ class StreamAccumulator:
             self.recognized += 1
             self._start(event, lane, about)
             return
+        if kind == _CODEX_START:
+            self._update(storable(_agent_in(event)))
         is_known = kind == "result" and not _RESULT_KEYS.isdisjoint(event)
         if is_known:
             self._result(event, lane)
@@ -382,7 +387,7 @@ class StreamAccumulator:
         self, event: dict[str, Any], lane: RecordedLane, about: dict[str, Any] | None
     ) -> None:
         facts = {kept: event[key] for key, kept in _FACTS.items() if event.get(key) is not None}
-        self._update(storable(facts))
+        self._update(storable({**facts, **_agent_in(event)}))
         position = Position(self._session.leaf.uuid)
         before = len(self._events)
         lane.keep("system", event, event.get("uuid"), about)
@@ -431,11 +436,23 @@ class StreamAccumulator:
         return any(e.type == "usage" and e.get("reported") == reported for e in kept)
 
 
-def agents_cwd(head: bytes) -> str | None:
-    """The working directory in the first line of a stream, given with or without more."""
-    event = _decoded(head.partition(b"\n")[0])
-    cwd = event.get("cwd") if event is not None and _is_start(event) else None
-    return cwd if isinstance(cwd, str) and cwd else None
+def header_facts(head: bytes, *, is_main: bool) -> dict[str, Any]:
+    """The `cwd` and `metadata` of a new session, from the first line of the stream.
+
+    An agent on another lane than main gives the session no metadata.
+    """
+    event = _decoded(head.partition(b"\n")[0]) or {}
+    cwd = event.get("cwd") if _is_start(event) else None
+    metadata = storable(_agent_in(event)) if is_main else {}
+    return {"cwd": cwd if isinstance(cwd, str) and cwd else None, "metadata": metadata or None}
+
+
+def _agent_in(event: Mapping[str, Any]) -> dict[str, str]:
+    """The agent that starts with an event, and its id of the session, which resumes it."""
+    agent, id = "claude-code", event.get("session_id") if _is_start(event) else None
+    if event.get("type") == _CODEX_START:
+        agent, id = "codex", event.get("thread_id")
+    return {"agent": agent, AGENT_SESSION_KEY: id} if isinstance(id, str) and id else {}
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.library.resume import path_for
+from sessiontree.recording import StreamAccumulator
 from sessiontree.storage.fs import DISK
 from tests.support.terminal import contents, done, printed_json, refused, run
 
@@ -89,6 +90,31 @@ def test_an_agent_goes_on_with_its_own_session_as_it_is(
     made = printed_json("resume", file, *(["--cwd", "."] if kept is as_codex else []))
     assert (made["command"], made["converted"], made["file"]) == (command, False, str(file))
     assert contents(home) == before
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_an_agent_goes_on_with_its_own_session_of_a_recording(
+    kept: Callable[[Path], tuple[Path, list[str]]], home: Path
+) -> None:
+    file, command = kept(home)
+    id = command[2]
+    start = {"type": "system", "subtype": "init", "session_id": id, "cwd": os.getcwd(), "uuid": "u"}
+    stream = json.dumps(
+        start if kept is as_claude_code else {"type": "thread.started"} | {"thread_id": id}
+    )
+    run("record", "recording.jsonl", "--prompt", "Look", input=stream.encode())
+    with Session.create("other.jsonl", cwd=os.getcwd()) as session:  # whose header has no agent
+        StreamAccumulator(session, prompt="Look").feed(stream + "\n")
+    before = contents(home)
+    for recording in ("recording.jsonl", "other.jsonl"):
+        made = printed_json("resume", recording, *(["--cwd", "."] if kept is as_codex else []))
+        assert (made["command"], made["converted"], made["file"]) == (command, False, str(file))
+        assert "fork it and resume the fork" in " ".join(made["warnings"])
+    assert contents(home) == before
+    done("fork", "recording.jsonl", "fork.jsonl")
+    assert printed_json("resume", "fork.jsonl")["converted"] is True
+    file.unlink()
+    assert printed_json("resume", "recording.jsonl", "--cwd", ".")["converted"] is True
 
 
 def as_droid(home: Path) -> tuple[Path, list[str]]:

@@ -166,6 +166,18 @@ def test_a_session_is_converted_for_another_agent_where_calls_may_write(
     assert again.kind == "exists"
 
 
+def test_the_agents_own_session_of_a_recording_is_named_where_calls_reach_it(
+    calls: Calls, store: Store, home: Path, tmp_path: Path
+) -> None:
+    id = "5e551015-0000-4000-8000-000000000001"
+    (home / "-p" / "one.jsonl").rename(home / "-p" / f"{id}.jsonl")
+    facts = {"agent": "claude-code", "agentSessionId": id}
+    said(store, "hello", cwd=str(tmp_path), id="own", metadata=facts)
+    found = calls.value("session.resume_command", session="own")
+    assert found["command"] == ["claude", "--resume", id]
+    assert Calls(store.root)("session.resume_command", session="own").kind == "outside"
+
+
 @pytest.mark.parametrize(
     ("params", "kind"),
     [

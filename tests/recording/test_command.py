@@ -31,6 +31,7 @@ def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(file: Path) -
     assert facts["agentSession"] == AGENT_SESSION
     assert facts["model"] == {"provider": None, "modelId": MODEL}
     assert facts["cwd"] == "/p"
+    assert printed_json("ls", file.parent)[0]["agent"] == "claude-code"
     assert AGENT_SESSION in done("show", file)
     assert texts(file)[0] == "Look"
     with Session.open(file, readonly=True) as session:

@@ -84,7 +84,7 @@ def test_a_stream_told_again_from_its_start_adds_nothing(deltas: bool, granulari
 def test_what_the_agent_tells_of_itself_is_in_the_metadata() -> None:
     with Session.create() as session:
         found = recorded(session, as_bytes(conversation()))
-        about = {"agentSessionId": AGENT_SESSION, "model": MODEL}
+        about = {"agent": "claude-code", "agentSessionId": AGENT_SESSION, "model": MODEL}
         assert session.metadata == {**about, "cwd": "/p", "tools": ["Read", "Task"]}
         assert len(session.find(type="session_info")) == 2
     start = found[0]
