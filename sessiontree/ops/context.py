@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -54,6 +54,8 @@ HANDLE: Final = Namespace(
     "handle", "Handles: pointers to content that is kept elsewhere, and what they point to."
 )
 
+T = TypeVar("T")
+
 _SHARE: Final = 4
 """One message, or the content of one handle, takes at most this part of an answer's budget."""
 
@@ -85,14 +87,21 @@ class PathTo(NamedTuple):
 
 def _page_of_path(call: Call, given: GetPath, path: PathTo) -> Page[Row]:
     make = row_maker(call, path.session, given.width)
-    return page_of(path.session.cursor.up(path.entry), given, _uuid, make)
+    return _root_first(page_of(path.session.cursor.up(path.entry), given, _uuid, make))
+
+
+def _root_first(found: Page[T]) -> Page[T]:
+    """A page that was read up from an entry, in the order of the path."""
+    found.items.reverse()
+    return found
 
 
 @CONTEXT.method("List the entries of a path", json="a list of the entries", answer=_page_of_path)
 def get_path(call: Call, given: GetPath) -> PathTo:
-    """List all entries from one entry up to the header, settings too, the newest first.
+    """List all entries on the path from the header to an entry, settings too.
 
-    Handles stay unresolved. For the messages that a model gets, use context.get.
+    A page has the order of the path. The first page ends at the entry; the cursor goes back to
+    earlier entries. Handles stay unresolved. For the messages that a model gets, use context.get.
     \f
     The command prints the header first. Handles are not resolved.
     """
@@ -106,11 +115,12 @@ class GetHandles(OfPath):
 
 @CONTEXT.method("List the handles of a path")
 def get_handles(call: Call, given: GetHandles) -> Page[Row]:
-    """List the entries of a path that have a handle, the newest first, unresolved."""
+    """List the entries of a path that have a handle, unresolved, in pages as context.get_path."""
     with call.reading(given.session) as session:
         path = session.cursor.up(session.entry(given.at))
         found = (entry for entry in call.each(path) if entry.type == "handle")
-        return page_of(found, given, _uuid, row_maker(call, session, given.width))
+        rows = page_of(found, given, _uuid, row_maker(call, session, given.width))
+        return _root_first(rows)
 
 
 class ContextResolve(OfPath):
@@ -138,10 +148,10 @@ class Resolved(msgspec.Struct, omit_defaults=True):
 
 @CONTEXT.method("Resolve the handles of a path")
 def resolve(call: Call, given: ContextResolve) -> Page[Resolved]:
-    """List the entries of a path, the newest first, each with what its handle points to.
+    """List the entries of a path, each with what its handle points to.
 
-    Use it where context.get_path shows handles. A handle that cannot be resolved has its
-    error; the others are not affected.
+    Use it where context.get_path shows handles; the pages have the same order. A handle that cannot
+    be resolved has its error; the others are not affected.
     """
     with call.reading(given.session, given.root) as session:
         path = session.cursor.up(session.entry(given.at))
@@ -160,7 +170,7 @@ def resolve(call: Call, given: ContextResolve) -> Page[Resolved]:
             refusal = refusal_of(error_of(one))
             return Resolved(row, error=Failure(refusal.kind, str(refusal)))
 
-        return page_of(found, given, lambda one: one.entry.uuid, make)
+        return _root_first(page_of(found, given, lambda one: one.entry.uuid, make))
 
 
 def _resolved(session: Session, path: Iterator[Entry]) -> Iterator[ResolvedEntry]:

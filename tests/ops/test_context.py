@@ -54,24 +54,39 @@ def whole(file: str, **options: Any) -> Any:
         return session.context(**options)
 
 
-def test_get_path_gives_the_newest_first(calls: Calls, file: str) -> None:
+@for_each("name", ["get_path", "resolve"])
+def test_a_page_of_a_path_begins_at_the_root_and_the_first_page_ends_at_the_entry(
+    calls: Calls, file: str, name: str
+) -> None:
     with Session.open(file, readonly=True) as session:
         uuids = [entry.uuid for entry in session.path()]
-    found = calls.pages("context.get_path", session=file, budget=200)
-    assert [row["uuid"] for row in found] == uuids[::-1]
-    assert [row.get("role") for row in found] == [
-        *("assistant", "tool", "assistant", "user", "system"),
-        None,
-    ]
-    above = calls.pages("context.get_path", session=file, at="@~2", width=20)
-    assert [row["uuid"] for row in above] == uuids[-3::-1]
+    (whole,) = pages(calls, name, session=file)
+    assert [row["uuid"] for row in whole] == uuids
+    roles = [None, "system", "user", "assistant", "tool", "assistant"]
+    assert [row.get("role") for row in whole] == roles
+    (above,) = pages(calls, name, session=file, at="@~2", width=20)
+    assert [row["uuid"] for row in above] == uuids[:-2]
     assert all(len(row.get("preview", "")) <= 20 for row in above)
+    some = pages(calls, name, session=file, budget=200)
+    assert len(some) > 1
+    assert [row["uuid"] for rows in reversed(some) for row in rows] == uuids
+
+
+def pages(calls: Calls, name: str, **given: Any) -> list[list[Any]]:
+    """The rows of each page of a path."""
+    found: list[list[Any]] = []
+    cursor: str | None = None
+    while cursor is not None or not found:
+        answer = calls.value(f"context.{name}", **given, cursor=cursor)
+        found.append([row.get("entry", row) for row in answer["items"]])
+        cursor = answer.get("cursor")
+    return found
 
 
 def test_get_path_resolves_no_handle(calls: Calls, pointing: str) -> None:
     found = calls.pages("context.get_path", session=pointing)
-    assert found[0]["preview"].startswith("lost")
-    assert found[0]["handle"] == "session@2.0.0::entry:elsewhere:u1"
+    assert found[-1]["preview"].startswith("lost")
+    assert found[-1]["handle"] == "session@2.0.0::entry:elsewhere:u1"
     handles = calls.pages("context.get_handles", session=pointing)
     assert handles == [row for row in found if "handle" in row]
     assert len(handles) == 3
@@ -81,7 +96,7 @@ def test_resolve_names_the_error_of_each_handle(
     calls: Calls, pointing: str, tmp_path: Path
 ) -> None:
     found = calls.pages("context.resolve", session=pointing, root=str(tmp_path))
-    lost, entry, notes, prompt, header = found
+    header, prompt, notes, entry, lost = found
     assert lost["error"]["kind"] == "unresolved_handle"
     assert "elsewhere" in lost["error"]["message"]
     assert entry["content"]["data"] == {"role": "user", "content": "hello"}
