@@ -36,7 +36,7 @@ from sessiontree.recording.events import (
     ToolResult,
     ToolUseEnd,
 )
-from sessiontree.recording.lane import ended, heard
+from sessiontree.recording.lane import PREFIX, ended, heard
 from sessiontree.views.messages import with_messages
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _apart_from_content(message: Mapping[str, Any], position: Position) -> Itera
 def _other(entry: Entry) -> Iterator[StreamEvent]:
     kind, data = entry.type, entry.body
     if kind == "custom":
-        kind, data = str(entry.get("customType")), entry.get("data")
+        kind, data = str(entry.get("customType")).removeprefix(PREFIX), entry.get("data")
     yield Passthrough(event_type=kind, position=Position(entry.uuid), data=data)
 
 

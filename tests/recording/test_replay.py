@@ -49,6 +49,20 @@ def test_what_is_stored_gives_the_events_it_was_recorded_with(
                 assert session.block(event.position.uuid, event.position.index or 0) == CALL
 
 
+def test_an_event_that_is_kept_has_its_own_type_when_it_is_played_back() -> None:
+    agent = Agent()
+    kept = [agent.event(kind, about="it") for kind in ("rate_limit_event", "invented")]
+    with Session.create() as session:
+        live = recorded(session, as_bytes(kept))
+        passed = [event for event in live if isinstance(event, events.Passthrough)]
+        session.append("custom", customType="mine:note", data={})
+        *found, mine = session.conversation()
+    assert found == passed
+    assert [event.event_type for event in passed] == ["rate_limit_event", "invented"]
+    assert isinstance(mine, events.Passthrough)
+    assert mine.event_type == "mine:note"
+
+
 def test_turns_hold_the_pieces_of_what_was_answered() -> None:
     with Session.create() as session:
         session.append_message({"role": "user", "content": "go"})
