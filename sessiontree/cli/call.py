@@ -158,6 +158,7 @@ _METAVARS: Final[Mapping[type, str | None]] = {
     kinds_of.IntType: "N",
     kinds_of.FloatType: "NUMBER",
     kinds_of.LiteralType: None,
+    kinds_of.UnionType: "TEXT|JSON",
 }
 
 

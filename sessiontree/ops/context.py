@@ -38,7 +38,15 @@ from sessiontree.ops.budget import (
 from sessiontree.ops.field import arg, opt
 from sessiontree.ops.guidance import Refusal, refusal_of
 from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root, SessionName
+from sessiontree.ops.params import (
+    Call,
+    EntryRef,
+    HandleForm,
+    OfSession,
+    PagedOfSession,
+    Root,
+    SessionName,
+)
 from sessiontree.ops.rows import WIDTH, Row, Width, row_maker
 from sessiontree.session import Session
 
@@ -514,7 +522,7 @@ def schemas(call: Call, given: Schemas) -> list[HandleSchema]:
 
 class HandleResolve(ValuePart):
     handle: Annotated[
-        str,
+        HandleForm,
         arg(
             "HANDLE",
             help="The handle; handle.schemas lists the forms.",
@@ -567,7 +575,7 @@ def resolve_(call: Call, given: HandleResolve) -> ResolvedHandle:
     If the content is bytes, the command prints the bytes unchanged, but never to a terminal. Put a
     HANDLE that contains a space or a semicolon in quotation marks.
     """
-    wanted = Handle.parse(given.handle)
+    wanted, _ = Handle.from_json(given.handle)
     with _scope(call, given, wanted) as scope:
         return scope.resolve(wanted)
 

@@ -24,6 +24,7 @@ from sessiontree.ops.params import (
     ABOUT_REF,
     Call,
     EntryRef,
+    HandleForm,
     LaneName,
     NoPager,
     OfSession,
@@ -142,7 +143,7 @@ def create_message(call: Call, given: CreateMessage) -> Written:
 
 class CreateHandle(Writing):
     handle: Annotated[
-        str,
+        HandleForm,
         opt(
             "--handle",
             metavar="HANDLE",

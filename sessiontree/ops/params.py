@@ -83,6 +83,9 @@ ABOUT_REF = (
 )
 EntryRef = Annotated[str, msgspec.Meta(description=ABOUT_REF, examples=["@"])]
 
+HandleForm = str | dict[str, Any]
+"""A handle as text, or as the JSON object of either form."""
+
 Root = Annotated[
     str | None,
     opt(

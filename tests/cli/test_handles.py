@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import subprocess
@@ -62,6 +63,18 @@ def test_a_file_is_resolved_below_the_root(tmp_path: Path) -> None:
         "mediaType": "image/png",
     }
     assert run("handle", "resolve", wanted, "--root", tmp_path).stdout_bytes == PNG
+
+
+def test_a_handle_is_given_in_its_json_form_too(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("a note")
+    wanted = Handle.file("notes.md")
+    given = json.dumps(wanted.as_dict())
+    assert done("handle", "resolve", given, "--root", tmp_path) == "a note"
+    file = tmp_path / "chat.jsonl"
+    Session.create(file).close()
+    done("append", file, "--handle", given)
+    with Session.open(file, readonly=True) as session:
+        assert session.leaf["handle"] == str(wanted)
 
 
 def test_a_context_and_an_inline_export_read_files_below_the_root_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Handle, Session
-from sessiontree.handles.registry import Registry
+from sessiontree.handles.registry import HandleSchema, MetaField, Registry, ResolverScope
 from tests.support.calls import Calls
 from tests.support.saying import PIXEL
 from tests.support.sessions import chat
@@ -54,6 +54,31 @@ def test_a_message_is_resolved(calls: Calls, file: str) -> None:
     found = calls.value("handle.resolve", session=file, handle=pointer)
     assert found["kind"] == "message"
     assert found["data"] == {"role": "user", "content": "hello"}
+
+
+class Notes:
+    """Resolves the messages of an older store, which names them `msg-<id>:<role>`."""
+
+    schemas = (HandleSchema("notes", "message", "1.x", [MetaField("id"), MetaField("role")]),)
+
+    def resolve(self, handle: Handle, scope: ResolverScope) -> dict[str, str]:
+        id, role = handle.meta
+        return {"role": role, "content": f"note {id}"}
+
+
+def test_a_handle_is_resolved_and_written_in_its_json_forms_too(calls: Calls, file: str) -> None:
+    assert calls.scope.registry is not None
+    calls.scope.registry.register(Notes())
+    older = {"source": "notes", "source_version": "1.0.0", "identifier": "msg-7:assistant"}
+    note = {"role": "assistant", "content": "note 7"}
+    text = "notes@1.0.0::message:7:assistant"
+    for form in (older, text, Handle.parse(text).as_dict()):
+        found = calls.value("handle.resolve", session=file, handle=form)
+        assert (found["handle"], found["data"]) == (text, note)
+        calls.value("node.create_handle", session=file, handle=form)
+    assert handles(file)[-3:] == [text] * 3
+    answer = calls("handle.resolve", session=file, handle={"source": "notes"})
+    assert "identifier" in str(answer.error)
 
 
 def test_a_handle_that_names_its_session_needs_no_other(calls: Calls) -> None:
