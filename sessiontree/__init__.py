@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.handles.registry import MetaField as MetaField
     from sessiontree.handles.registry import Registry as Registry
     from sessiontree.handles.registry import Resolver as Resolver
+    from sessiontree.handles.registry import ResolverScope as ResolverScope
     from sessiontree.importing.backup import BackupResult as BackupResult
     from sessiontree.importing.importer import ImportResult as ImportResult
     from sessiontree.importing.importer import import_session as import_session
@@ -91,6 +92,7 @@ _HOMES = {
     "RepairResult": "engine.repair",
     "Registry": "handles.registry",
     "Resolver": "handles.registry",
+    "ResolverScope": "handles.registry",
     "HandleSchema": "handles.registry",
     "MetaField": "handles.registry",
     "BackupResult": "importing.backup",

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from sessiontree.operations.export import Original
     from sessiontree.operations.moves import MovePlan, PromptText
     from sessiontree.operations.unfinished import Unfinished
-    from sessiontree.recording.events import StreamEvent
+    from sessiontree.recording.events import StoredEvent
     from sessiontree.recording.stream import Granularity, MessageStream
     from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.blobs import Blobs
@@ -696,7 +696,7 @@ class Session(metaclass=KnowsNearNames):
 
         return draw(self.cursor, all=all, width=width)
 
-    def conversation(self, ref: Ref | None = None) -> Iterator[StreamEvent]:
+    def conversation(self, ref: Ref | None = None) -> Iterator[StoredEvent]:
         """Yield a path as events, with the same classes as the events of a recorded stream.
 
         `sessiontree.recording.events` defines the classes. Each whole block and each whole message

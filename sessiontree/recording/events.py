@@ -165,6 +165,18 @@ class Err(StreamEvent, frozen=True):
     message: str
 
 
+StoredEvent = (
+    UserMessage
+    | ThinkingEnd
+    | ContentEnd
+    | ToolUseEnd
+    | ToolResult
+    | AssistantMessage
+    | Passthrough
+)
+"""The events of a stored session; each has a position."""
+
+
 class MessageCount:
     """Counts the messages of the model that have content."""
 

@@ -35,7 +35,7 @@ from sessiontree.core.usage import Usage, usage_of
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import BlobError
 from sessiontree.recording import events
-from sessiontree.recording.events import Passthrough, Position, StreamEvent
+from sessiontree.recording.events import Passthrough, Position, StoredEvent, StreamEvent
 from sessiontree.recording.provider import BEGUN_BY, OpenBlock, begins_block, delta_text, storable
 from sessiontree.recording.stream import Granularity, MessageStream
 
@@ -319,7 +319,7 @@ def _started(index: int, block: Mapping[str, Any]) -> Iterator[StreamEvent]:
         )
 
 
-def ended(block: Mapping[str, Any], position: Position) -> Iterator[StreamEvent]:
+def ended(block: Mapping[str, Any], position: Position) -> Iterator[StoredEvent]:
     """The event of a whole block of the model."""
     if _is_thinking(block):
         yield events.ThinkingEnd(position=position, text=_text(block, "thinking"))
@@ -742,7 +742,7 @@ def _body(entry: Entry) -> Mapping[str, Any]:
         return entry.as_stored
 
 
-def heard(message: Mapping[str, Any], uuid: str) -> Iterator[StreamEvent]:
+def heard(message: Mapping[str, Any], uuid: str) -> Iterator[StoredEvent]:
     """The events of a message to the model, kept as the entry of a uuid."""
     for index, block in enumerate(blocks_of(message)):
         if is_result_block(block):

@@ -31,7 +31,7 @@ from sessiontree.recording.events import (
     ContentEnd,
     Passthrough,
     Position,
-    StreamEvent,
+    StoredEvent,
     ThinkingEnd,
     ToolResult,
     ToolUseEnd,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _PIECES = ("block", "message_end")
 
 
-def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[StreamEvent]:
+def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[StoredEvent]:
     missing: list[str] = []
     contents = EntryContents(None, False, missing)
     path = [contents.whole(entry) for entry in cursor.path(ref)]
@@ -99,7 +99,7 @@ def _message_of(cursor: Cursor, entry: Entry) -> Any:
     return found.message
 
 
-def _of_pieces(members: Sequence[Entry]) -> Iterator[StreamEvent]:
+def _of_pieces(members: Sequence[Entry]) -> Iterator[StoredEvent]:
     for index, entry in sorted(_by_index(members).items()):
         yield from ended(entry["block"], Position(entry.uuid, index))
     ends = [entry for entry in members if entry.type == "message_end"]
@@ -108,7 +108,7 @@ def _of_pieces(members: Sequence[Entry]) -> Iterator[StreamEvent]:
     yield AssistantMessage(position=Position(last.uuid), stop_reason=reason)
 
 
-def _of_message(entry: Entry, message: Any) -> Iterator[StreamEvent]:
+def _of_message(entry: Entry, message: Any) -> Iterator[StoredEvent]:
     if not isinstance(message, Mapping):
         yield from _other(entry)
         return
@@ -136,7 +136,7 @@ def _of_message(entry: Entry, message: Any) -> Iterator[StreamEvent]:
         yield Passthrough(event_type=role, position=Position(uuid), data=message)
 
 
-def _apart_from_content(message: Mapping[str, Any], position: Position) -> Iterator[StreamEvent]:
+def _apart_from_content(message: Mapping[str, Any], position: Position) -> Iterator[StoredEvent]:
     """Content beside `content` in OpenAI's shapes: calls, and thinking that is a message."""
     summary = message.get("summary")
     if kind_of(message) == "reasoning":
@@ -151,7 +151,7 @@ def _apart_from_content(message: Mapping[str, Any], position: Position) -> Itera
         yield ToolUseEnd(position=position, tool_use_id=call.id, tool_name=call.name, input=input)
 
 
-def _other(entry: Entry) -> Iterator[StreamEvent]:
+def _other(entry: Entry) -> Iterator[StoredEvent]:
     kind, data = entry.type, entry.body
     if kind == "custom":
         kind, data = str(entry.get("customType")).removeprefix(PREFIX), entry.get("data")

@@ -47,6 +47,7 @@ class Part(NamedTuple):
 
     page: Path
     text: str
+    line: int  # the first line in the page
 
     @property
     def name(self) -> str:
@@ -61,16 +62,26 @@ class Part(NamedTuple):
     def python(self) -> str:
         return "\n".join(_PYTHON.findall(self.text))
 
+    @property
+    def python_in_page(self) -> str:
+        """The Python code at the lines that it has in the page; all other lines are blank."""
+        rest = _PYTHON.split(self.text)
+        rest[::2] = ["\n" * text.count("\n") for text in rest[::2]]
+        rest[1::2] = ["\n" + code for code in rest[1::2]]
+        return "\n" * (self.line - 1) + "".join(rest)
+
 
 def parts() -> list[Part]:
     """All parts of the pages that people write, in the order of the pages."""
     written = [page for page in PAGES if page.parent.name != "reference"]
-    return [Part(page, text) for page in written for text in _split(page)]
+    return [part for page in written for part in _split(page)]
 
 
-def _split(page: Path) -> list[str]:
-    text = page.read_text(encoding="utf-8")
-    return [text] if page == README else re.split(r"^(?=## )", text, flags=re.MULTILINE)
+def _split(page: Path) -> Iterator[Part]:
+    text, line = page.read_text(encoding="utf-8"), 1
+    for each in [text] if page == README else re.split(r"^(?=## )", text, flags=re.MULTILINE):
+        yield Part(page, each, line)
+        line += each.count("\n")
 
 
 def prepare(part: Part, folder: Path) -> None:

@@ -160,8 +160,8 @@ def test_the_items_of_codex_are_blocks_at_the_positions_they_are_told_at() -> No
         for item in items:
             session.append_message(item)
         found = [e for e in session.conversation() if not isinstance(e, events.AssistantMessage)]
-        places = [event.position for event in found]  # type: ignore[attr-defined]
-        assert [session.block(place.uuid, place.index) for place in places] == items
+        places = [event.position for event in found]
+        assert [session.block(place.uuid, place.index or 0) for place in places] == items
         with pytest.raises(UsageError, match="has no block 1; it has 1"):
             session.block(places[0].uuid, 1)
 
