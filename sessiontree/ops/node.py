@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from sessiontree.core.blocks import folded_message
+from sessiontree.core.blocks import folded_message, handle_text
 from sessiontree.core.display import one_line, short
 from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.handle import Kind
@@ -96,6 +96,7 @@ class Written(msgspec.Struct, omit_defaults=True):
         str | None,
         Meta(description="The entry that was the leaf before, and is on a side branch now."),
     ] = None
+    handle: Annotated[str | None, Meta(description="The handle that it has.")] = None
 
 
 class CreateText(Writing):
@@ -189,7 +190,7 @@ class Attach(Writing):
     preview: Preview = None
 
 
-@NODE.method("Store a file in a session", "write")
+@NODE.method("Store a file in a session", "write", produces=["blob::sha256"])
 def attach(call: Call, given: Attach) -> Written:
     """Store a copy of a file of any size beside the session, and write an entry that points to it.
 
@@ -237,7 +238,9 @@ def _write(
         call.wrote(entry, "Appended {} {} below {}", who, short(entry.uuid), parent)
         if left is not None:
             call.note("The leaf was {}; it is on a side branch now", left)
-    return Written(entry.uuid, entry.parent_uuid, entry.lane, None if left is None else left.uuid)
+    was = None if left is None else left.uuid
+    handle = handle_text(entry) if entry.type == "handle" else None
+    return Written(entry.uuid, entry.parent_uuid, entry.lane, was, handle)
 
 
 class OfNode(OfSession, kw_only=True):

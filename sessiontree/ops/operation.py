@@ -16,7 +16,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -34,6 +34,7 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 Result = TypeVar("Result")
 
 _NAME: Final = re.compile("[a-z][a-z0-9_]*")
+_FORM: Final = re.compile("[^@:]+::[^@:]+")
 _ABOUT: Final = ("description", "examples")
 _HASH_LENGTH: Final = 16  # characters
 
@@ -51,6 +52,7 @@ class Method:
         idempotent: bool,
         core: bool = False,
         read_alone: bool = False,
+        produces: Sequence[str] = (),
         json: str | None = None,
         answer: Callable[[Call, Any, Any], Any] | None = None,
     ) -> None:
@@ -65,6 +67,10 @@ class Method:
         self.description, _, self.details = (  # for all, and for those who call it as a command
             text.strip() for text in (inspect.getdoc(function) or "").partition("\f")
         )
+        self.produces = [*produces]
+        if produces:
+            forms = ", ".join(produces)
+            self.description += f"\n\nProduces handles: {forms}; handle.schemas describes them."
         self.effect = effect
         self.idempotent = idempotent
         self.core = core
@@ -143,6 +149,7 @@ class Method:
             "effect": self.effect,
             "idempotent": self.idempotent,
             "core": self.core,
+            "produces": self.produces,
             "params": self.params_schema,
             "result": self.result_schema,
         }
@@ -178,6 +185,7 @@ class Namespace:
         idempotent: bool | None = None,
         core: bool = False,
         read_alone: bool = False,
+        produces: Sequence[str] = (),
         json: str | None = None,
         answer: Callable[[Call, Any, Any], Any] | None = None,
     ) -> Callable[[Callable[[Call, Given], Result]], Callable[[Call, Given], Result]]:
@@ -191,10 +199,14 @@ class Namespace:
                 which to offer.
             read_alone: whether a method that writes is of use also where calls may only read; it
                 then refuses itself what it may not write.
+            produces: the forms of the handles in the method's results, such as `blob::sha256`.
             json: what the option `--json` of its command prints; None: the entry that was written.
             answer: makes the method's result of what the function returns, if that is too much
                 for a model.
         """
+        for form in produces:
+            if not _FORM.fullmatch(form):
+                raise ValueError(f"a form of handles is PLUGIN::METHOD, not {form!r}")
 
         def add(function: Callable[[Call, Given], Result]) -> Callable[[Call, Given], Result]:
             again = effect == "read" if idempotent is None else idempotent
@@ -206,6 +218,7 @@ class Namespace:
                 idempotent=again,
                 core=core,
                 read_alone=read_alone,
+                produces=produces,
                 json=json,
                 answer=answer,
             )

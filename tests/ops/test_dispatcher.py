@@ -16,6 +16,7 @@ from sessiontree import Store, errors
 from sessiontree.calls.dispatcher import Data, Dispatcher, Done, Event, Guidance, Progress
 from sessiontree.calls.scope import Scope
 from sessiontree.errors import warn
+from sessiontree.ops import OWN
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call
@@ -363,6 +364,25 @@ def test_a_namespace_that_cannot_take_part_is_named_and_harms_no_other(plugged: 
 def test_a_namespace_has_a_name_that_can_be_called(name: str) -> None:
     with pytest.raises(ValueError, match="not a name for a namespace"):
         Namespace(name, "For tests.")
+
+
+def test_a_method_says_which_handles_it_produces() -> None:
+    made = toy()
+
+    @made.method("Chat", "write", produces=["cone::chat", "cone::image"])
+    def chat(call: Call, given: Asked) -> Answer:
+        """Chat with a model."""
+        return Answer("cone@1.0.0::chat:7")
+
+    dispatcher = Dispatcher(Scope(os.devnull, agents=False), [made, OWN["schema"]])
+    found = data(dispatcher, "schema.get", method="toy.chat")
+    said = "Produces handles: cone::chat, cone::image; handle.schemas describes them."
+    assert found["description"] == f"Chat with a model.\n\n{said}"
+    assert made.methods["chat"].as_dict()["produces"] == ["cone::chat", "cone::image"]
+    assert made.methods["ask"].as_dict()["produces"] == []
+    for wrong in ("cone", "cone@1.0.0::chat", "::chat", "cone::chat:7"):
+        with pytest.raises(ValueError, match="a form of handles is PLUGIN::METHOD"):
+            made.method("Odd", produces=[wrong])
 
 
 def test_a_method_without_parameters_a_result_or_a_name_of_its_own_is_refused() -> None:

@@ -87,7 +87,8 @@ def test_create_handle_writes_a_pointer(calls: Calls, file: str) -> None:
 
 def test_attach_stores_a_file_inside_the_scope(calls: Calls, file: str, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Notes")
-    calls.value("node.attach", session=file, path=str(tmp_path / "notes.md"))
+    made = calls.value("node.attach", session=file, path=str(tmp_path / "notes.md"))
+    assert calls.value("handle.resolve", session=file, handle=made["handle"])["data"] == "# Notes"
     calls.value("node.create_text", session=file, text="see", attachments=[f"{tmp_path}/notes.md"])
     with Session.open(file, readonly=True) as session:
         attached, prompt = session.context().messages[-2:]
