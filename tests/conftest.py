@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 FIGURES: Final[dict[str, Callable[[list[float]], float]]] = {
     "crash states": sum,
@@ -48,12 +48,6 @@ os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Elsewhere random tests look for what is not known yet; a submission is judged by examples that
-# are the same each time, so that it fails for what it changes.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
-
 # A shell starts what runs in its background with Ctrl-C ignored, and children inherit
 # that: the programs that tests interrupt would never hear of it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -66,6 +60,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail if a test is skipped, but for real sessions and for root",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set how many random examples a run takes: all in the soak run, a quarter in each other.
+
+    With `CI` a run takes the same examples each time, so that a submission fails for what it
+    changes. Elsewhere random tests look for what is not known yet.
+    """
+    examples = 100 if _is_soak(config) else 25
+    fixed = bool(os.environ.get("CI"))
+    settings.register_profile("run", max_examples=examples, derandomize=fixed)
+    settings.load_profile("run")
+
+
+def _is_soak(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "soak")
 
 
 @cache
@@ -91,14 +101,17 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each soak as slow: `-m "not slow"` takes the place of the default `-m "not soak"`.
 
-    A test of what permissions forbid is skipped for root, whom they do not bind.
+    The soak run takes each random test too. A test of what permissions forbid is skipped for root,
+    whom they do not bind.
     """
     for item in items:
         if item.get_closest_marker("unprivileged") and not _permissions_bind():
             item.add_marker(pytest.mark.skip(reason=NOT_BOUND))
+        if _is_soak(config) and is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.soak)
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.slow)
 

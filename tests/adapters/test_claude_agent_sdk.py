@@ -37,7 +37,7 @@ from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
 from sessiontree.engine.writer import EntryWriter
 from tests.adapters import claude_writer
 from tests.adapters.claude_twin import Twin
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
 PROJECT: Final = sdk.project_key_for_directory("/project")
@@ -251,7 +251,10 @@ class Transcripts(RuleBasedStateMachine):
 
 TestTranscripts = Transcripts.TestCase
 TestTranscripts.settings = settings(
-    max_examples=8, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=amount(8),
+    stateful_step_count=12,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -32,7 +32,7 @@ from google.genai import types
 
 from sessiontree import EntryError, Session
 from sessiontree.adapters.google_adk import SessionTreeSessionService
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -208,7 +208,7 @@ def _told(answer: Any) -> str:
 
 
 Services.TestCase.settings = settings(
-    max_examples=12,
+    max_examples=amount(12),
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -40,7 +40,7 @@ from langgraph.types import Command, interrupt
 from sessiontree import CorruptionError, Session, SessionTreeError, UsageError
 from sessiontree.adapters.langgraph import SessionTreeSaver
 from tests.adapters.langgraph_thread import Thread
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
 
@@ -245,7 +245,7 @@ def _told(found: CheckpointTuple | None) -> str:
 
 
 Savers.TestCase.settings = settings(
-    max_examples=12,
+    max_examples=amount(12),
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -26,7 +26,7 @@ from agents.memory import Session as SdkSession
 from sessiontree import EntryError, Session, Store, UsageError
 from sessiontree.adapters.openai_agents import SessionTreeSession
 from tests.adapters.openai_model import Scripted, calls, says
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
 set_tracing_disabled(True)
@@ -160,7 +160,7 @@ def plain(answer: Any) -> Any:
 
 TestWords = Words.TestCase
 TestWords.settings = settings(
-    max_examples=8,
+    max_examples=amount(8),
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=list(HealthCheck),

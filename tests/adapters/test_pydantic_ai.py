@@ -46,7 +46,7 @@ from sessiontree import EntryError, Session, Store
 from sessiontree.adapters.base import PYDANTIC_AI
 from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore, restored, translated
 from tests.adapters.twin import Twin
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 VALUES: Final = st.recursive(
@@ -112,7 +112,7 @@ def test_a_message_comes_back_as_it_was_given(messages: list[ModelMessage]) -> N
         assert restored(pieces) == message
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=amount(25), suppress_health_check=list(HealthCheck), deadline=None)
 @given(MESSAGES)
 def test_a_conversation_comes_back_as_it_was_given(messages: list[ModelMessage]) -> None:
     async def save() -> list[ModelMessage]:
@@ -212,7 +212,10 @@ class Conversations(RuleBasedStateMachine):
 
 TestConversations = Conversations.TestCase
 TestConversations.settings = settings(
-    max_examples=8, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=amount(8),
+    stateful_step_count=15,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 
 

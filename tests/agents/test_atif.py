@@ -19,6 +19,7 @@ from tests.agents.test_pi import PI_V1
 from tests.support.atif import check_trajectory
 from tests.support.pi_trees import USAGE, PiShaped
 from tests.support.saying import IMAGE
+from tests.support.soak import amount
 from tests.support.table import for_each
 from tests.support.transcripts import session_of, user, with_subagent
 from tests.support.trees import Tree, words_in
@@ -44,7 +45,7 @@ def converted(session: Session, file: Path) -> tuple[dict[str, Any], ConversionR
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=amount(40))
 @example(2968, Tree)
 @example(11_623_578_454_562, Tree)
 @given(SEEDS, st.sampled_from([Tree, PiShaped]))

@@ -19,6 +19,7 @@ from tests.agents.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told, convers
 from tests.agents.conftest import sdk as sdk  # a fixture
 from tests.agents.test_pi import PI_V1
 from tests.support.pi_trees import PiShaped
+from tests.support.soak import amount
 from tests.support.table import for_each
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree, words_in
@@ -87,7 +88,7 @@ def _blocks(message: Any) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "size"), [(Tree, 24), (PiShaped, 30)])
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(40), suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**64))
 def test_the_conversation_is_the_context_in_any_shape(
     tmp_path_factory: Any, sdk: Sdk, shape: type[Tree | PiShaped], size: int, seed: int

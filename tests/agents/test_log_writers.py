@@ -21,6 +21,7 @@ from tests.support.conversation import assistant, call, result, said, talk, user
 from tests.support.grown import flat, grown
 from tests.support.pi_trees import PiShaped
 from tests.support.saying import IMAGE
+from tests.support.soak import amount
 from tests.support.table import for_each
 from tests.support.trees import Tree, words_in
 
@@ -52,7 +53,7 @@ def messages_of(session: Session) -> Iterable[Any]:
 @for_each("to", TARGETS)
 @given(seed=SEEDS)
 @example(1414497354)  # a branch leaves behind a merge that brings back what was compacted
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(40), deadline=None)
 def test_any_session_says_the_same_when_it_is_read_again(to: str, folder: Path, seed: int) -> None:
     file = folder / f"{seed}-{to}.jsonl"
     file.unlink(missing_ok=True)
@@ -65,7 +66,7 @@ def test_any_session_says_the_same_when_it_is_read_again(to: str, folder: Path, 
 @for_each("to", TARGETS)
 @for_each("kind", [PiShaped, Tree])
 @given(seed=SEEDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount(25), deadline=None)
 def test_no_word_of_the_current_path_is_lost(
     to: str, kind: type[PiShaped | Tree], folder: Path, seed: int
 ) -> None:

@@ -24,6 +24,7 @@ from tests.agents.test_pi import PI, PI_V1, has_pi, told_by_pi
 from tests.support.pi_trees import PiShaped
 from tests.support.plugins import Plugin
 from tests.support.saying import IMAGE, PIXEL, user
+from tests.support.soak import amount
 from tests.support.table import for_each
 from tests.support.trees import Tree, words_in
 
@@ -144,7 +145,7 @@ def _texts(message: Any) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=amount(40))
 @given(SEEDS)
 def test_a_session_converted_to_pi_gives_the_same_context(tmp_path_factory: Any, seed: int) -> None:
     session = PiShaped(Random(seed)).grow(25).session
@@ -160,7 +161,7 @@ def test_a_session_converted_to_pi_gives_the_same_context(tmp_path_factory: Any,
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=amount(25))
 @given(SEEDS)
 def test_each_branch_converted_to_pi_has_the_same_context(tmp_path_factory: Any, seed: int) -> None:
     session = PiShaped(Random(seed)).grow(25).session

@@ -18,6 +18,7 @@ from sessiontree import AsyncSession, Entry, SessionTreeError
 from tests.support.conversation import assistant, in_memory, said, said_in, user
 from tests.support.files import uuids_at
 from tests.support.loops import LOOPS, Watched, in_each_loop, run_in
+from tests.support.soak import amount
 
 
 @in_each_loop
@@ -160,7 +161,7 @@ def drawn(rows: list[Any]) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 @pytest.mark.parametrize("loop", LOOPS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=amount(40))
 @given(steps=STEPS)
 def test_any_steps_make_the_same_tree_as_in_a_session(loop: str, steps: list[Step]) -> None:
     with in_memory() as plain:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
+from tests.support.soak import amount
 from tests.support.terminal import driving, run
 
 STRAY = [b"\x00", b"\xff", b"\n", b"\r", b'"', b"{", b"}", b"\\u001b", b"\xc2\x9b", b"\xef\xbb\xbf"]
@@ -53,7 +54,7 @@ strokes = st.tuples(st.integers(0, len(SOUND)), st.integers(0, 30), st.sampled_f
 
 @pytest.mark.slow
 @given(damage=st.lists(strokes, min_size=1, max_size=4), words=st.sampled_from(COMMANDS))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 def test_no_damage_breaks_a_command(
     damage: list[tuple[int, int, bytes]], words: tuple[str, ...]
 ) -> None:

@@ -19,7 +19,7 @@ from sessiontree.core.message import Message
 from tests.conftest import NO_CORPUS
 from tests.support.declared import check_types
 from tests.support.rules import JUDGES, fault, strings_in
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 from tests.support.trees import MODEL, Tree
 
@@ -97,7 +97,7 @@ def test_any_tree_gives_what_the_provider_accepts_and_loses_no_word(api: str, tr
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=amount(20))
 @given(seed=SEEDS)
 def test_after_a_finished_turn_more_messages_only_extend_what_was_sent(seed: int) -> None:
     for api in APIS:

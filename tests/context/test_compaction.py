@@ -21,6 +21,7 @@ from tests.support.conversation import user
 from tests.support.histories import call, fault_of, histories, result, said
 from tests.support.lines import entry, message, values
 from tests.support.paired import pair
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 SHOWN = [{"type": "image"}, said("xxxx")]
@@ -164,7 +165,7 @@ def test_leaving_out_no_more_than_an_earlier_summary_is_no_compaction() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(200))
 @given(histories(), st.integers(0, 120), st.lists(st.integers(0, 3), max_size=10))
 def test_no_cut_separates_a_call_from_its_result_and_something_is_kept(
     history: list[Message], keep: int, sizes: list[int]

@@ -15,6 +15,7 @@ from tests.support.conversation import user
 from tests.support.histories import call, result, said
 from tests.support.lines import Path, entry, message, path, segments
 from tests.support.paired import pair
+from tests.support.soak import amount
 
 ROOT = entry("session", "root")
 
@@ -461,7 +462,7 @@ def entries(draw: st.DrawFn) -> list[Entry]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=amount(300))
 @given(entries(), st.booleans())
 def test_entries_taken_one_by_one_give_what_all_give(rest: list[Entry], verbatim: bool) -> None:
     lookup = segments({("root", found.uuid): [found] for found in rest})

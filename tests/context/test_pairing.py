@@ -15,6 +15,7 @@ from sessiontree.core.message import Message, result_ids
 from tests.support.conversation import user
 from tests.support.histories import SHAPES, call, fault_of, histories, result, said, spoken_in
 from tests.support.paired import pair
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 PROMPT = user("go")
@@ -210,7 +211,7 @@ def test_a_call_without_an_id_is_left_as_it_is() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(200))
 @given(histories())
 def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) -> None:
     before = copy.deepcopy(messages)
@@ -224,7 +225,7 @@ def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) 
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(200))
 @given(histories())
 def test_messages_taken_one_by_one_give_what_all_at_once_give(messages: list[Message]) -> None:
     pairing: Pairing[int] = Pairing()
@@ -237,7 +238,7 @@ def test_messages_taken_one_by_one_give_what_all_at_once_give(messages: list[Mes
             assert known or _is_part(made, messages[: place + 1])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=amount(300))
 @given(histories(), histories(["pi"]), st.lists(st.integers(0, 20), max_size=3))
 def test_messages_taken_together_give_what_one_by_one_give(
     first: list[Message], then: list[Message], cuts: list[int]

@@ -12,6 +12,7 @@ from sessiontree.core.codec import decode, encode, is_sealed
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry
 from sessiontree.core.migrate import UuidAssigner, migrate
+from tests.support.soak import amount
 
 HEADER = b'{"type":"session","id":"s","timestamp":"t","cwd":"/p"}'
 
@@ -134,7 +135,7 @@ old_lines = st.one_of(
 
 @pytest.mark.slow
 @given(st.lists(old_lines, max_size=12), st.integers(0, 12))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(200))
 def test_lines_adopted_after_a_migration_are_as_if_migrated(lines: list[bytes], cut: int) -> None:
     """Whoever migrates first and whoever writes on meanwhile: the tree is the same."""
     whole = list(migrate([HEADER, *lines], 1))

@@ -28,6 +28,7 @@ from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 from tests.support.lines import Findings, read, values
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 SOUND = encode({"type": "message", "uuid": "u", "parentUuid": "p", "lane": "l", "message": {}})
@@ -54,7 +55,7 @@ def nested(levels: int) -> list[Any]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 @given(st.dictionaries(keys, values, max_size=5))
 @example({"(line)": "x", "(body)": {"uuid": "z"}, "(offset)": 7, "message": None})
 @example({"n": 2**63, "m": -(2**200), "f": 5e-324, "z": -0.0, "max": 1.7976931348623157e308})
@@ -282,7 +283,7 @@ def mutated_lines(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=amount(500))
 @given(mutated_lines() | st.binary(max_size=20))
 def test_the_index_and_the_decoder_agree_on_what_is_an_entry(line: bytes) -> None:
     entry, kinds = read(line)

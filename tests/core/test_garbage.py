@@ -16,6 +16,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired, unkept
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import TreeIndex
+from tests.support.soak import amount
 
 OLD, YOUNG = "2026-01-01T00:00:00.000Z", "2026-03-01T00:00:00.000Z"
 BETWEEN = datetime(2026, 2, 1, tzinfo=UTC)
@@ -120,7 +121,7 @@ def indexed(entries: History) -> tuple[TreeIndex, list[Entry | None]]:
     return tree, [decode(line, 0, ignore) for line in lines]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=amount(100))
 @given(HISTORIES, st.sets(st.integers(0, 25), max_size=2))
 def test_garbage_is_what_nothing_lasting_reaches(entries: History, stood_at: set[int]) -> None:
     tree, read = indexed(entries)
@@ -133,7 +134,7 @@ def test_garbage_is_what_nothing_lasting_reaches(entries: History, stood_at: set
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=amount(100))
 @given(HISTORIES)
 def test_garbage_goes_when_it_and_all_below_it_are_old(entries: History) -> None:
     tree, read = indexed(entries)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.handle import LONGEST, Handle, check_metadata
 from sessiontree.errors import HandleError, UsageError
+from tests.support.soak import amount
 from tests.support.table import for_each
 from tests.support.terminal import driving
 
@@ -32,7 +33,7 @@ def test_the_text_form_is_that_of_the_source() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=amount(400))
 @given(handles)
 def test_the_text_and_the_json_forms_of_a_handle_are_read_back(handle: Handle) -> None:
     text = str(handle)
@@ -51,7 +52,7 @@ def test_different_handles_have_different_texts(one: Handle, other: Handle) -> N
     assert (str(one) == str(other)) == (one == other)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=amount(400))
 @given(st.text(st.sampled_from("ab1.:@%-+0AF\n")) | st.text())
 def test_any_text_is_a_handle_or_refused_as_none(text: str) -> None:
     try:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sessiontree.core.entry import CONTENT
 from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from tests.support.lines import Findings
+from tests.support.soak import amount
 
 Line = tuple[str, str, str | None, str | None]
 """Type, uuid, parent, lane."""
@@ -74,7 +75,7 @@ anything = st.lists(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=amount(250))
 @given(anything)
 def test_any_lines_make_the_tree_that_the_rule_says(lines: list[Line]) -> None:
     tree, findings = grown(*lines)
@@ -99,7 +100,7 @@ def test_any_lines_make_the_tree_that_the_rule_says(lines: list[Line]) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 @given(anything, st.data())
 def test_what_comes_in_pieces_is_what_comes_at_once(lines: list[Line], data: st.DataObject) -> None:
     whole, findings = grown(*lines)
@@ -122,7 +123,7 @@ def test_what_comes_in_pieces_is_what_comes_at_once(lines: list[Line], data: st.
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 @given(anything)
 def test_ancestors_and_content_are_those_of_the_model(lines: list[Line]) -> None:
     tree, _ = grown(*lines)

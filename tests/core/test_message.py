@@ -30,6 +30,7 @@ from sessiontree.errors import EntryError
 from tests.support.histories import SHAPES, call, result, said
 from tests.support.lines import entry, path, segments, values
 from tests.support.paired import pair
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 
@@ -219,7 +220,7 @@ anything = st.dictionaries(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amount(60))
 @given(st.lists(anything, max_size=4))
 def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]]) -> None:
     for one in found:

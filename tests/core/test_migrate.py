@@ -17,6 +17,7 @@ from sessiontree.core.migrate import migrate, uuid_of_line, values_of
 from sessiontree.errors import EntryError
 from tests.conftest import NO_CORPUS
 from tests.support.lines import path, read, segments
+from tests.support.soak import amount
 
 CORPUS = FilePath(__file__).parents[2] / ".." / "shared" / "corpus" / "pi-v1"
 HEADER = b'{"type":"session","id":"s","timestamp":"t","cwd":"/p"}'
@@ -97,7 +98,7 @@ def linear_sessions(draw: st.DrawFn) -> list[bytes]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=amount(250))
 @given(linear_sessions())
 def test_a_linear_session_has_the_same_context_before_and_after(lines: list[bytes]) -> None:
     after = migrated(*lines)

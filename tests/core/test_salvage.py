@@ -10,6 +10,7 @@ from sessiontree.core.codec import encode
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.salvage import LineParts, take_apart
 from tests.support.lines import values
+from tests.support.soak import amount
 
 ENTRY = encode({"type": "message", "uuid": "a", "message": {"role": "user", "content": "é"}})
 FOREIGN = b'{ "uuid": "b", "type": "message", "text": "x" }'
@@ -69,7 +70,7 @@ def test_an_object_larger_than_the_first_look_is_found_whole() -> None:
 
 @pytest.mark.slow
 @given(values)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amount(60))
 def test_each_beginning_of_an_entry_is_a_fragment(value: object) -> None:
     line = json.dumps({"type": "custom", "uuid": "a", "data": value}).encode()
     for end in range(1, len(line)):
@@ -89,7 +90,7 @@ pieces = st.sampled_from(
     b'{"type":"message","uuid":"a","message":{"role":"user","content":"x"}}'
 )
 @given(st.lists(pieces, min_size=1, max_size=8).map(b"".join))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=amount(400))
 def test_pieces_stand_in_the_line_in_order_and_stay_as_they_are(line: bytes) -> None:
     parts = take_apart(line)
     at = 0

@@ -27,6 +27,7 @@ from sessiontree.core.spill import (
     spill,
 )
 from sessiontree.errors import BlobMissingError, EntryError, SpilledError
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 PNG = "iVBORw0KGgoAAAANSUhEUg" * 4
@@ -79,7 +80,7 @@ FIELDS = st.dictionaries(KEYS.filter(lambda key: key not in RESERVED), JSON, max
 
 @pytest.mark.slow
 @given(FIELDS, st.one_of(st.none(), st.integers(0, 20)))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 @example({"a": [{"data": "\x00é💥", "mimeType": "image/png"}] * 2}, 0)
 def test_what_was_spilled_is_put_back(fields: dict[str, Any], over: int | None) -> None:
     before = copy.deepcopy(fields)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sessiontree.core.codec import encode, seal
 from sessiontree.core.verify import Verification
 from tests.support.lines import Findings
+from tests.support.soak import amount
 
 
 def line(type: str, uuid: str, parent: str | None, **fields: Any) -> bytes:
@@ -164,7 +165,7 @@ anything = st.one_of(
 
 @pytest.mark.slow
 @given(st.lists(st.lists(anything, min_size=1, max_size=4), max_size=5))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 def test_findings_do_not_depend_on_how_a_file_is_cut_into_blocks(blocks: list[list[bytes]]) -> None:
     findings, offset = Findings(), 0
     verification = Verification(findings)
@@ -179,7 +180,7 @@ def test_findings_do_not_depend_on_how_a_file_is_cut_into_blocks(blocks: list[li
 
 @pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=10), st.integers(0, 9), st.integers(0, 9))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(200))
 def test_a_first_kept_entry_is_reported_if_not_above(above: list[int], at: int, kept: int) -> None:
     """Each entry hangs below an earlier one; the walk up is done plainly beside it."""
     parents = [place % (row + 1) for row, place in enumerate(above)]

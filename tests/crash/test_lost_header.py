@@ -34,6 +34,7 @@ from sessiontree.library.listing import facts_of
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, Found, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 NOON = "2026-01-02T12:00:00.000Z"
@@ -256,7 +257,7 @@ def _names_another_format(line: bytes) -> bool:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 @given(_damaged().filter(lambda line: not _names_another_format(line)))
 @example(b'{"type":"session","version":2}')
 @example(b'{"type":"session","id":"s"}')
@@ -326,7 +327,7 @@ def test_an_archive_of_what_was_taken_out_has_lost_no_header() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=amount(300))
 @given(st.lists(st.one_of(st.binary(max_size=60), st.sampled_from(list(NO_EVIDENCE.values())))))
 def test_text_of_any_kind_is_no_session(lines: list[bytes]) -> None:
     assert stand_in(b"\n".join(lines), "chat.jsonl", is_whole=True) is None

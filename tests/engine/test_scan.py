@@ -25,7 +25,7 @@ from tests.engine.test_walk import BLOCKS, DAMAGED, HEADER, LONG, Blocks, spelle
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
 OTHER = LONG.replace("3f", "4f")
@@ -129,7 +129,7 @@ def test_names_mean_without_the_index_what_they_mean_with_it(examples: int) -> N
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(150), suppress_health_check=list(HealthCheck))
 @given(files(), st.lists(named_lines() | DAMAGED, max_size=4), st.booleans(), st.booleans())
 def test_names_follow_a_log_that_grows(
     first: bytes, more: list[bytes], with_lf: bool, with_index: bool

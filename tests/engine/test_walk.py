@@ -25,7 +25,7 @@ from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
-from tests.support.soak import in_soak
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
@@ -172,7 +172,7 @@ def opened(content: bytes) -> LogTree:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(150), suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.randoms(use_true_random=False))
 def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
     content: bytes, blocks: Blocks, random: Any
@@ -393,7 +393,7 @@ def test_the_walk_finds_the_last_of_each_lane_and_uuid(examples: int) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(100), suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.sampled_from(["main", "agent", "aa", "spür"]))
 def test_a_session_opens_at_its_lanes_leaf(content: bytes, blocks: Blocks, lane: str) -> None:
     entries = oracle_entries(content)

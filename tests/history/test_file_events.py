@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.history import edits
 from tests.support.lines import blocks_of
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 HEADER = {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s"}
@@ -88,7 +89,7 @@ def test_events_of_names_are_those_of_all_about_these_names(
     monkeypatch.setattr(edits, "_MAX_SEARCHED", most)
     sizes = iter(range(10**6))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=amount(60), deadline=None)
     @given(histories(), st.sampled_from(["\n", ""]))
     def check(messages: list[dict[str, Any]], end: str) -> None:
         file = written(tmp_path / f"{next(sizes)}.jsonl", messages, end)

@@ -14,6 +14,7 @@ from sessiontree.edits.tools import Edit, Replacement, SeenLines, after, seen_in
 from sessiontree.history.replay import Gap, KnownContent
 from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
+from tests.support.soak import amount
 
 words = st.sampled_from(["", "a", "b", "c d", "  a"])
 files = st.builds(
@@ -130,7 +131,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(300), deadline=None)
 @given(files, st.lists(steps, max_size=8))
 def test_no_line_is_given_that_the_file_does_not_have(
     text: str, plays: list[tuple[str, tuple[Any, ...]]]

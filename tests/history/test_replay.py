@@ -14,6 +14,7 @@ from sessiontree.edits.tools import Edit, Replacement
 from sessiontree.history.replay import LineWriter, Replay
 from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
+from tests.support.soak import amount
 
 Line = tuple[str, int | None]
 """A line, and the number of the edit that wrote it; None for a person's."""
@@ -80,7 +81,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(300), deadline=None)
 @given(st.lists(steps, max_size=10))
 def test_no_line_of_a_person_is_an_agents_and_each_line_of_an_agent_is_its_edits(
     plays: list[tuple[str, int, int, int, str]],

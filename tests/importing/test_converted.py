@@ -18,6 +18,7 @@ from sessiontree.importing.importer import import_session
 from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.importing.conftest import damage_in, messages
 from tests.support.pi_trees import PiShaped
+from tests.support.soak import amount
 from tests.support.transcripts import user, written
 
 TARGETS = ("pi", "claude-code", "codex", "gemini")
@@ -126,7 +127,7 @@ def check(session: Path, to: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=amount(25))
 @given(seed=st.integers(0, 1 << 30), to=st.sampled_from(TARGETS))
 def test_importing_any_converted_session_adds_only_new_messages(
     seed: int, to: str, tmp_path_factory: pytest.TempPathFactory

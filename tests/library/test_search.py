@@ -22,6 +22,7 @@ from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import texts
 from tests.agents.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS
 from tests.support.sessions import chat, json_lines, version_1
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 
@@ -251,7 +252,7 @@ bodies = st.recursive(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(60), suppress_health_check=list(HealthCheck))
 @given(
     contents=st.lists(bodies, max_size=4),
     pattern=st.text('ab\n"\\/é😀', min_size=1, max_size=3),

@@ -21,6 +21,7 @@ from sessiontree.text.preview import texts
 from tests.agents import test_codex, test_gemini, test_pi
 from tests.agents.conftest import SESSION
 from tests.support import transcripts
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 Line = dict[str, Any]
@@ -144,7 +145,7 @@ FORMATS: dict[str, tuple[Made, st.SearchStrategy[Line]]] = {
 
 @pytest.mark.slow
 @for_each("format", FORMATS)
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(60), suppress_health_check=list(HealthCheck))
 @given(drawn=st.data())
 def test_any_part_of_any_text_is_found(format: str, tmp_path: Path, drawn: st.DataObject) -> None:
     made, lines = FORMATS[format]

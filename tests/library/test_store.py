@@ -25,6 +25,7 @@ from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import FaultyDisk
 from tests.support.sessions import by_hand, first_messages, read, said
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 LARGE = "a text too large for a line " * 2000
@@ -87,7 +88,7 @@ names = st.text(
 )
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(25), suppress_health_check=list(HealthCheck))
 @given(names.filter(lambda name: name.strip()), names)
 def test_names_and_folders_in_any_script_are_found(tmp_path: Path, name: str, folder: str) -> None:
     store = Store(tmp_path / str(len(os.listdir(tmp_path))))

@@ -37,6 +37,7 @@ from tests.agents.test_gemini import MESSAGES, log
 from tests.support.conversation import chain, line, message, opened, talk
 from tests.support.pi_trees import PiShaped
 from tests.support.saying import IMAGE
+from tests.support.soak import amount
 from tests.support.table import for_each
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree
@@ -83,7 +84,7 @@ def _odd(one: bytes, other: bytes, random: Random, *, hang: bool) -> bytes:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=amount(40))
 @given(st.integers(0, 2**64), st.sampled_from([Tree, PiShaped]))
 def test_a_damaged_session_is_converted_as_far_as_it_can_be_read(
     tmp_path_factory: Any, seed: int, shape: type[Tree | PiShaped]

@@ -46,6 +46,7 @@ from tests.support.conversation import (
     write,
 )
 from tests.support.files import uuids_at
+from tests.support.soak import amount
 from tests.support.started import Reading
 from tests.support.table import for_each
 from tests.support.terminal import done
@@ -343,7 +344,7 @@ def _shown(session: Session, at: str | Entry) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=amount(40))
 @given(STEPS, st.integers(0, 40), st.integers(0, 40))
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 def test_a_copy_shows_what_the_original_shows(

@@ -28,6 +28,7 @@ from tests.support.conversation import (
     user,
     write,
 )
+from tests.support.soak import amount
 from tests.support.started import Reading
 from tests.support.transcripts import user as question
 from tests.support.transcripts import written
@@ -370,7 +371,7 @@ ACTS = st.tuples(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=amount(80))
 @given(st.lists(ACTS, max_size=25))
 @example([("lane", 0), ("lane", 0), ("say", 8), ("keep", 2), ("say", 0), ("say", 1), ("keep", 1)])
 @example([("say", 0), ("lane", 0), ("say", 0), ("label", 1), ("keep", 1)])

@@ -22,6 +22,7 @@ from tests.engine.test_walk import BLOCKS, DAMAGED, HEADER, Blocks, entry_lines,
 from tests.support.conversation import user
 from tests.support.files import FILE, VERSION_1, Counting, content_of, in_memory
 from tests.support.lines import blocks_of
+from tests.support.soak import amount
 
 COPY = "/copy.jsonl"
 LIMITS = {"hits": 2000, "steps": 1_000_000, "few": 2}
@@ -95,7 +96,7 @@ LABELLED_TWIN = (
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=amount(60), suppress_health_check=list(HealthCheck))
 @example(VERSION_1, (8, 8), LIMITS)
 @example(LABELLED_TWIN, (8, 8), LIMITS)
 @example(LABELLED_TWIN, (8, 8), {**LIMITS, "few": 0})

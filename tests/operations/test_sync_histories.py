@@ -21,6 +21,7 @@ from sessiontree.operations.sync import sync_session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.places import blobs_of, open_log, place_of
 from tests.support.conversation import assistant, user
+from tests.support.soak import amount
 
 NAMES: Final = ("a", "b", "c")
 PAIRS: Final = [(x, y) for x in NAMES for y in NAMES if x != y]
@@ -215,7 +216,7 @@ quiet = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 
 @pytest.mark.slow
 @quiet
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(40), deadline=None)
 @given(steps, st.permutations(PAIRS), st.permutations(PAIRS))
 def test_copies_that_are_united_in_any_order_become_the_same_and_stay_so(
     history: Steps, one: Pairs, other: Pairs
@@ -225,7 +226,7 @@ def test_copies_that_are_united_in_any_order_become_the_same_and_stay_so(
 
 @pytest.mark.soak
 @quiet
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=amount(2000), deadline=None)
 @given(steps, st.permutations(PAIRS), st.permutations(PAIRS))
 def test_many_histories_become_the_same(history: Steps, one: Pairs, other: Pairs) -> None:
     check_all_become_the_same(history, one, other)
@@ -255,7 +256,7 @@ def check_all_become_the_same(history: Steps, one: Pairs, other: Pairs) -> None:
 
 @pytest.mark.slow
 @quiet
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(40), deadline=None)
 @given(steps, st.sampled_from(PAIRS), st.data())
 def test_a_sync_that_was_cut_short_ends_as_if_it_was_not(
     history: Steps, pair: tuple[str, str], data: st.DataObject

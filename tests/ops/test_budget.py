@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sessiontree.ops.budget import Page, Paged, as_builtins, fit, page, size
 from sessiontree.ops.guidance import Refusal
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 BYTES_OF_TOKEN = 4
@@ -45,7 +46,7 @@ def limit(budget: int) -> int:
     return budget * BYTES_OF_TOKEN
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(50), deadline=None)
 @given(value=values, budget=st.integers(LEAST, 3000))
 def test_any_value_fits_any_budget_and_what_is_left_out_is_said(value: Any, budget: int) -> None:
     if size(value) > 400_000:
@@ -109,7 +110,7 @@ def pages(items: list[str], budget: int) -> list[Page[str]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(150), deadline=None)
 @given(items=lists, budget=st.integers(LEAST, 2000))
 def test_the_pages_of_a_list_hold_each_item_once_in_order(items: list[str], budget: int) -> None:
     found = pages(items, budget)

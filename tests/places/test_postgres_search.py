@@ -26,6 +26,7 @@ from tests.library.test_search_assembled import FORMATS
 from tests.places.proxy import proxy
 from tests.places.server import server
 from tests.support.conversation import assistant, user
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 LETTERS: Final = 'aAkKiIsS\u017f\u0131\u0130\u212aé\u0301e"\\/\n\t\x00\x7f\u2028\U0001f600 .u0'
@@ -114,7 +115,7 @@ def found(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(150), deadline=None)
 @given(
     sessions=SESSIONS,
     pattern=PATTERNS,
@@ -146,7 +147,7 @@ def assert_alike(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn=st.data())
 def test_the_hits_in_files_of_other_agents_are_those_of_a_search_of_all_lines(
     places: list[Place], format: str, tmp_path: Path, drawn: st.DataObject

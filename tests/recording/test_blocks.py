@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.recording.recorder import StreamLines
 from tests.support.saying import text
+from tests.support.soak import amount
 from tests.support.streams import Agent, as_bytes, contents, recorded
 
 TEXTS = st.text(min_size=1, max_size=20)
@@ -71,7 +72,7 @@ def in_deltas(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=amount(40))
 @given(messages=MESSAGES, granularity=st.sampled_from(["block", "message"]))
 @pytest.mark.parametrize("whole", ["before", "after", "never"])
 def test_blocks_in_deltas_are_the_blocks_told_whole(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sessiontree.redact.redaction import Redaction
 from tests.redact.test_redaction import ANY_HELD
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 LEAVES = st.one_of(
@@ -47,7 +48,7 @@ def shape(value: Any) -> Any:
     return None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amount(150))
 @given(
     st.lists(VALUES, max_size=4) | st.dictionaries(KEYS, VALUES, max_size=4),
     st.sampled_from([None, 2, "\t"]),
@@ -65,7 +66,7 @@ def test_json_text_stays_json_of_the_same_shape(
     assert Redaction().text(masked) == masked
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amount(60))
 @given(VALUES, st.integers(1, 4))
 def test_json_within_json_stays_json_at_each_depth(value: Any, depth: int) -> None:
     text = json.dumps([value])

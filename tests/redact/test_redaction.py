@@ -17,6 +17,7 @@ from sessiontree.redact.rule import lowered
 from sessiontree.redact.rules import RULES, parse_rules
 from sessiontree.redact.values import keyword_of
 from tests.support.conversation import user
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -133,7 +134,7 @@ def test_every_grammar_is_of_a_rule() -> None:
 
 
 @pytest.mark.parametrize("rule", sorted(GRAMMAR))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=amount(25))
 @given(data=st.data())
 def test_no_secret_of_a_rule_comes_out(rule: str, data: st.DataObject) -> None:
     text, secret = data.draw(held(rule))
@@ -153,7 +154,7 @@ TREES = st.recursive(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=amount(100))
 @given(TREES, st.integers(0, 2))
 def test_redacting_again_changes_nothing_also_where_text_is_json(value: Any, depth: int) -> None:
     for _ in range(depth):
@@ -162,7 +163,7 @@ def test_redacting_again_changes_nothing_also_where_text_is_json(value: Any, dep
     assert Redaction().value(masked, "e") is masked
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amount(60))
 @given(ANY_HELD, st.booleans())
 def test_no_escape_in_json_text_hides_a_secret(made: tuple[str, str], escaped: bool) -> None:
     text, secret = made

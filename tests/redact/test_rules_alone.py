@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sessiontree.redact.redaction import Redaction, joined, plain
 from sessiontree.redact.rule import Rule, Rules
 from sessiontree.redact.rules import RULES
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 
@@ -37,7 +38,7 @@ def test_an_element_named_password_hides_all_but_a_word_and_a_placeholder(
 
 
 @given(st.uuids())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(300), deadline=None)
 def test_no_built_in_rule_matches_a_uuid_by_itself(uuid: UUID) -> None:
     """So a uuid is passed over without them."""
     text = str(uuid)

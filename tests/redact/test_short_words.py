@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sessiontree.redact.redaction import Redaction
 from sessiontree.redact.rule import Rules
 from sessiontree.redact.rules import RULES, parse_rules
+from tests.support.soak import amount
 
 OWN = parse_rules("own = 'ab[0-9]'", "rules.toml")
 BUILT_IN = Rules(RULES)
@@ -19,7 +20,7 @@ _PIECES = sorted(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=amount(600))
 @given(st.lists(st.sampled_from(_PIECES), min_size=1, max_size=6).map("".join))
 def test_no_built_in_rule_finds_a_secret_in_a_short_word(word: str) -> None:
     word = word[:LONGEST]

@@ -20,6 +20,7 @@ from sessiontree.library.search_file import SearchFilter
 from sessiontree.recording.recorder import StreamAccumulator
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user, write
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 pytestmark = pytest.mark.slow
@@ -197,7 +198,7 @@ def parents(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return above, order
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amount(60))
 @given(tree=parents(), asked=st.tuples(st.integers(0, 11), st.integers(0, 11)))
 def test_ancestors_are_those_of_the_paths(
     tree: tuple[list[int], list[int]],

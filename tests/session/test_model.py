@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from sessiontree import Entry, NothingToDoError, Session
 from tests.support.conversation import said
 from tests.support.model import Known, context_in, path_in
+from tests.support.soak import amount
 
 ROLES = st.sampled_from(["user", "assistant"])
 SPEAKS = frozenset({"message", "branch_summary", "stack_summary", "compaction"})
@@ -254,5 +255,5 @@ class SessionAgainstModel(RuleBasedStateMachine):
 def test_a_session_does_what_the_model_says() -> None:
     run_state_machine_as_test(
         SessionAgainstModel,
-        settings=settings(deadline=None, max_examples=40, stateful_step_count=40),
+        settings=settings(deadline=None, max_examples=amount(40), stateful_step_count=40),
     )

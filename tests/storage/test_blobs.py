@@ -27,6 +27,7 @@ from sessiontree.storage.blobs import BLOCK, Blobs
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.memory import MemoryFiles
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 CONTENT = b"a screenshot" * 1000
@@ -68,7 +69,7 @@ def test_a_blob_is_read_as_it_was_put(tmp_path: Path, make: Callable[[], FileSys
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amount(60))
 def test_however_content_is_cut_it_is_the_same_blob(blocks: list[bytes]) -> None:
     blobs = Blobs(MemoryFiles(), "/model/chat.jsonl")
     whole = b"".join(blocks)

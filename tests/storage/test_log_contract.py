@@ -49,6 +49,7 @@ from tests.places.server import server
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
 from tests.support.files import Record
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 HEADER: Final = b'{"type":"session"}\n'
@@ -243,7 +244,7 @@ class _Model(RuleBasedStateMachine):
 def test_a_log_holds_what_plain_bytes_would(name: str) -> None:
     run_state_machine_as_test(
         type(name, (_Model,), {"backend": name}),
-        settings=settings(max_examples=20, stateful_step_count=15, deadline=None),
+        settings=settings(max_examples=amount(20), stateful_step_count=15, deadline=None),
     )
 
 

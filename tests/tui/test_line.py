@@ -18,12 +18,13 @@ from sessiontree.text.columns import CODES, Span, beside, fitted, line_text, wra
 from sessiontree.tui.drawing import row, row_line, rows_of, session_line
 from tests.cli.test_long_outlines import asked_and_replied, turns
 from tests.support.conversation import message, opened
+from tests.support.soak import amount
 from tests.support.table import for_each
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
 
 
-@settings(max_examples=30)
+@settings(max_examples=amount(30))
 @given(st.lists(st.builds(Span, TEXTS, st.sampled_from(["", "dim"]))), st.integers(-1, 30))
 def test_a_fitted_line_is_never_wider_and_its_pieces_keep_their_roles(
     line: list[Span], width: int
@@ -101,7 +102,7 @@ def test_a_long_line_is_broken_at_a_space_in_its_second_half(
     assert wrapped(text, width) == lines
 
 
-@settings(max_examples=30)
+@settings(max_examples=amount(30))
 @given(TEXTS, st.integers(0, 20))
 def test_broken_lines_fit_and_lose_only_spaces(text: str, width: int) -> None:
     found = wrapped(text, width)

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 from sessiontree.redact.redaction import seen
 from sessiontree.views import markdown
+from tests.support.soak import amount
 from tests.support.terminal import driving
 
 PIECES = st.sampled_from(
@@ -42,7 +43,7 @@ def parsed(text: str) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=amount(120))
 @given(TEXTS)
 @example("```\nunclosed")
 @example("1. foo\n   ```\ncode\n   ```")
@@ -137,7 +138,7 @@ _PIECES = (
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=amount(300))
 @given(st.lists(st.sampled_from(_PIECES), max_size=9).map("".join))
 def test_a_text_without_marks_is_what_parsing_makes_of_it(text: str) -> None:
     fast = markdown.prose(text)

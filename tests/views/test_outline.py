@@ -27,6 +27,7 @@ from tests.support.conversation import (
     user,
     write,
 )
+from tests.support.soak import amount
 from tests.support.started import Reading
 from tests.support.table import for_each
 
@@ -497,7 +498,7 @@ PARENTS = st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=amount(100))
 @given(PARENTS, st.integers(0, 30))
 def test_a_picture_can_be_read_back_as_the_tree_that_was_drawn(
     parents: list[tuple[int, bool]], at: int

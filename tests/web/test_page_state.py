@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.web.page_state import _LISTS, _VALUES, PageState, change
+from tests.support.soak import amount
 
 ROW = st.sampled_from(["a", "b", "c"])
 CHUNKS = st.lists(st.lists(ROW, min_size=1, max_size=3), min_size=1, max_size=4)
@@ -45,7 +46,7 @@ def rows_of(one: PageState) -> list[Any]:
     ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=amount(30))
 @given(states(), states())
 def test_a_change_makes_the_new_state_of_the_old_one(old: PageState, new: PageState) -> None:
     made = json.loads(change(old, new, 7))
@@ -61,7 +62,7 @@ def test_a_change_makes_the_new_state_of_the_old_one(old: PageState, new: PageSt
     assert all(old.index[name] != value for name, value in made["values"].items())
 
 
-@settings(max_examples=30)
+@settings(max_examples=amount(30))
 @given(states(), states())
 def test_a_change_names_the_rows_that_are_shown_in_another_way(
     old: PageState, new: PageState

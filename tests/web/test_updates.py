@@ -19,6 +19,7 @@ from sessiontree.web.page_state import PageState, change
 from sessiontree.web.session import read
 from sessiontree.web.updates import ends_of, start_of, with_news
 from tests.support.conversation import assistant, user
+from tests.support.soak import amount
 
 SAME = ("gists", "times", "uuids", "rowOf", "above", "tokens", "here", "layout")
 """What a whole reading does not change any more."""
@@ -86,7 +87,7 @@ STEPS: dict[str, Callable[[Session, int], object]] = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(60), deadline=None)
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from([*STEPS]), st.integers(0, 2)), min_size=1, max_size=4),
