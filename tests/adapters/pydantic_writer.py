@@ -1,6 +1,7 @@
 """Saves turns of conversations, as one of several processes: `ROOT ID,… NAME COUNT`."""
 
 import sys
+from pathlib import Path
 
 import anyio
 from pydantic_ai.conversation import Conversation
@@ -10,7 +11,7 @@ from pydantic_ai.messages import ModelRequest, UserPromptPart
 from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
 
 
-async def main(root: str, id: str, name: str, count: int) -> None:
+async def main(root: str | Path, id: str, name: str, count: int) -> None:
     store = SessionTreeConversationStore(root)
     number = 0
     while number < count:

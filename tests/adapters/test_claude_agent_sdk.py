@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final, cast
@@ -37,6 +38,7 @@ from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
 from sessiontree.engine.writer import EntryWriter
 from tests.adapters import claude_writer
 from tests.adapters.claude_twin import Twin
+from tests.support.children import together
 from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
@@ -377,12 +379,8 @@ def test_times_only_grow_whatever_the_clock_says(
 def test_processes_on_one_session_lose_nothing_and_repeat_nothing(
     tmp_path: Path, writers: int
 ) -> None:
-    words = [sys.executable, "-m", "tests.adapters.claude_writer", str(tmp_path)]
-    running = [
-        subprocess.Popen([*words, str(name), "5"], stdout=subprocess.DEVNULL)
-        for name in range(writers)
-    ]
-    assert [process.wait() for process in running] == [0] * writers
+    write = partial(anyio.run, claude_writer.main, tmp_path)
+    together(*(partial(write, str(name), 5) for name in range(writers)))
     stored = load(SessionTreeStore(tmp_path), claude_writer.KEY)
     assert len(stored) == writers * 5 * 3
     for name in range(writers):
@@ -395,11 +393,14 @@ def _name_of(line: Any) -> str:
 
 
 @pytest.mark.slow
-def test_what_a_killed_process_was_told_is_stored_is_stored_once(tmp_path: Path) -> None:
+@in_soak("kills", 2, 10)
+def test_what_a_killed_process_was_told_is_stored_is_stored_once(
+    tmp_path: Path, kills: int
+) -> None:
     random = Random(7)
     store = SessionTreeStore(tmp_path)
     expected: list[Any] = []
-    for name in map(str, range(5)):
+    for name in map(str, range(kills)):
         words = [sys.executable, "-m", "tests.adapters.claude_writer", str(tmp_path), name, "1000"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
 import sys
 import threading
 import uuid
@@ -20,6 +20,7 @@ from sessiontree.storage.fs import CREATE
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.memory import MemoryFiles
 from tests.contracts import check_cuts, check_log, check_session
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 T = TypeVar("T")
@@ -148,8 +149,9 @@ ADAPTERS: Final = (pydantic_ai, claude_agent_sdk, openai_agents, google_adk, lan
 
 @pytest.mark.slow
 @for_each("adapter", ADAPTERS)
+@in_soak("step", 173, 23)
 def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
-    adapter: Callable[[Path], Adapter], tmp_path: Path
+    adapter: Callable[[Path], Adapter], tmp_path: Path, step: int
 ) -> None:
     giving, reading = adapter(tmp_path)
     write, read = ran(giving), ran(reading)
@@ -166,7 +168,7 @@ def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     is_by_line = adapter in (openai_agents, claude_agent_sdk)  # a batch may be kept in part
     first = len(before)
     allowed = (lambda found: found[:first] == before) if is_by_line else None
-    check_cuts(file, write_after, read, allowed=allowed, step=23)
+    check_cuts(file, write_after, read, allowed=allowed, step=step)
     check_session(file)
 
 
@@ -332,16 +334,18 @@ NEEDED: Final = {
 }
 
 
-@pytest.mark.slow
 @for_each("adapter", list(NEEDED))
-def test_an_sdk_that_is_not_whole_is_one_clear_error(adapter: str) -> None:
+def test_an_sdk_that_is_not_whole_is_one_clear_error(
+    adapter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, package = NEEDED[adapter]
     pytest.importorskip(module, reason=f"{package} is not installed")
-    code = f"import sys; sys.modules[{module!r}] = None; import sessiontree.adapters.{adapter}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    told = done.stderr.splitlines()[-1]
-    assert done.returncode == 1
-    assert told.startswith(f"sessiontree.adapters.base.UnknownSdkError: {package} ")
+    monkeypatch.setitem(sys.modules, module, cast(Any, None))
+    monkeypatch.delitem(sys.modules, f"sessiontree.adapters.{adapter}", raising=False)
+    with pytest.raises(UnknownSdkError) as found:
+        importlib.import_module(f"sessiontree.adapters.{adapter}")
+    told = str(found.value)
+    assert told.startswith(f"{package} ")
     assert f"is installed, but not whole: import of {module} halted" in told
     assert "run: pip install 'sessiontree[" in told
 

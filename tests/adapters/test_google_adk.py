@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +31,8 @@ from google.genai import types
 
 from sessiontree import EntryError, Session
 from sessiontree.adapters.google_adk import SessionTreeSessionService
+from tests.adapters import google_writer
+from tests.support.children import together
 from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
@@ -358,8 +359,7 @@ def test_processes_on_one_session_lose_nothing(tmp_path: Path, writers: int) -> 
         await service.create_session(**NAMES)  # type: ignore[arg-type]
 
     anyio.run(make)
-    words = [sys.executable, "-m", "tests.adapters.google_writer", str(tmp_path)]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
-    assert [process.wait() for process in running] == [0] * writers
+    write = partial(anyio.run, google_writer.main, tmp_path)
+    together(*(partial(write, str(number), 5) for number in range(writers)))
     found = anyio.run(loaded, service)
     assert sorted(texts(found)) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))

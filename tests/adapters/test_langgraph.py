@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import operator
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
@@ -39,7 +38,9 @@ from langgraph.types import Command, interrupt
 
 from sessiontree import CorruptionError, Session, SessionTreeError, UsageError
 from sessiontree.adapters.langgraph import SessionTreeSaver
+from tests.adapters import langgraph_writer
 from tests.adapters.langgraph_thread import Thread
+from tests.support.children import together
 from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
@@ -526,9 +527,8 @@ def test_after_a_cut_anywhere_the_first_checkpoints_are_there(saver: SessionTree
 @pytest.mark.slow
 @in_soak("writers", 3, 8)
 def test_processes_on_one_thread_lose_nothing(tmp_path: Path, writers: int) -> None:
-    words = [sys.executable, "-m", "tests.adapters.langgraph_writer", str(tmp_path), "one"]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
-    assert [process.wait() for process in running] == [0] * writers
+    write = partial(langgraph_writer.main, tmp_path, "one")
+    together(*(partial(write, str(number), 5) for number in range(writers)))
     found = list(SessionTreeSaver(tmp_path).list(thread_only()))
     steps = [contents(one.checkpoint["channel_values"]["messages"]) for one in found]
     assert sorted(steps) == sorted(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -25,7 +24,9 @@ from agents.memory import Session as SdkSession
 
 from sessiontree import EntryError, Session, Store, UsageError
 from sessiontree.adapters.openai_agents import SessionTreeSession
+from tests.adapters import openai_writer
 from tests.adapters.openai_model import Scripted, calls, says
+from tests.support.children import together
 from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
@@ -382,8 +383,7 @@ def test_what_is_not_there_is_named(session: SessionTreeSession) -> None:
 @pytest.mark.slow
 @in_soak("writers", 3, 8)
 def test_processes_on_one_session_lose_nothing(tmp_path: Path, writers: int) -> None:
-    words = [sys.executable, "-m", "tests.adapters.openai_writer", str(tmp_path), "one"]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
-    assert [process.wait() for process in running] == [0] * writers
+    write = partial(anyio.run, openai_writer.main, tmp_path, "one")
+    together(*(partial(write, str(number), 5) for number in range(writers)))
     items = anyio.run(SessionTreeSession("one", tmp_path).get_items)
     assert sorted(contents(items)) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +18,7 @@ from sessiontree import Store
 from sessiontree.errors import SessionExistsError
 from sessiontree.storage.places import place_of
 from tests.adapters.test_contracts import ADAPTERS, ran
-from tests.places import servers
+from tests.places import kinds
 from tests.places.overtaking import Programs, programs
 
 
@@ -179,16 +179,14 @@ def test_a_conversation_that_is_made_while_it_is_deleted_is_a_conflict_and_not_i
 
 
 @pytest.mark.slow
-def test_two_processes_that_make_the_same_conversations_at_once_lose_nothing() -> None:
+def test_two_processes_that_make_the_same_conversations_at_once_lose_nothing(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
     from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
 
-    if not servers.has_moto():
-        pytest.skip(servers.NO_MOTO)
     ids = [f"c{number}" for number in range(12)]
-    with servers.moto() as endpoint, servers.credentials(endpoint):
-        root = f"s3://talks-{secrets.token_hex(4)}"  # a process opens a place once
-        servers.make_bucket(endpoint, root.removeprefix("s3://"))
+    with kinds.opened("s3", tmp_path) as (_, root):
         words = [sys.executable, "-m", "tests.adapters.pydantic_writer", root, ",".join(ids)]
         running = [subprocess.Popen([*words, name, "1"]) for name in ("a", "b")]
         assert [process.wait() for process in running] == [0, 0]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +44,9 @@ from pydantic_ai.usage import RequestUsage
 from sessiontree import EntryError, Session, Store
 from sessiontree.adapters.base import PYDANTIC_AI
 from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore, restored, translated
+from tests.adapters import pydantic_writer
 from tests.adapters.twin import Twin
+from tests.support.children import together
 from tests.support.soak import amount, in_soak
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -358,9 +359,8 @@ def test_a_cancelled_save_is_done_or_not_begun(store: SessionTreeConversationSto
 @pytest.mark.slow
 @in_soak("writers", 3, 8)
 def test_processes_on_one_conversation_lose_nothing(tmp_path: Path, writers: int) -> None:
-    words = [sys.executable, "-m", "tests.adapters.pydantic_writer", str(tmp_path), "one"]
-    running = [subprocess.Popen([*words, str(number), "5"]) for number in range(writers)]
-    assert [process.wait() for process in running] == [0] * writers
+    write = partial(anyio.run, pydantic_writer.main, tmp_path, "one")
+    together(*(partial(write, str(number), 5) for number in range(writers)))
     loaded = anyio.run(SessionTreeConversationStore(tmp_path).load, "one")
     assert loaded is not None
     assert sorted(texts(loaded.messages)) == sorted(
