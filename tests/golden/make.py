@@ -1,7 +1,8 @@
 """Goldens: digests of what the doors of sessiontree print, write and answer, byte for byte.
 
     python -m tests.golden.make                       writes the goldens again
-    python -m tests.golden.make --check [--quick]     compares, and names the rows that differ
+    python -m tests.golden.make --check [--quick] [--every N]
+                                                      compares, and names the rows that differ
     python -m tests.golden.make --show 'home: ls'     prints what a row gives now
     python -m tests.golden.make --diff 'home: ls'     compares that with what HEAD gives
     python -m tests.golden.make --out FILE [--corpus DIR] [--scale N] [--product DIR]
@@ -76,7 +77,7 @@ def rows_of(family: str, folder: Path, options: argparse.Namespace) -> list[Row]
     twice = [key for key, count in Counter(row.key for row in rows).items() if count > 1]
     if twice:
         raise SystemExit(f"{family}: rows share the key {twice[0]!r}")
-    return chosen(rows) if options.quick else rows
+    return (chosen(rows) if options.quick else rows)[:: options.every]
 
 
 def run_family(family: str, options: argparse.Namespace) -> None:
@@ -97,6 +98,7 @@ def played(
     """The rows that a process plays: the key, the digests, and the names or texts of variants."""
     words = [sys.executable, "-m", "tests.golden.make", "--play", family, *more]
     words += ["--product", str(options.product), "--scale", str(options.scale)]
+    words += ["--every", str(options.every)]
     words += ["--corpus", str(options.corpus)] * bool(options.corpus) + ["--quick"] * options.quick
     environ = {**os.environ, "PYTHONPATH": str(seam.CHECKOUT)}
     with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=seam.CHECKOUT, env=environ) as process:
@@ -118,7 +120,7 @@ def check(family: str, options: argparse.Namespace) -> list[str]:
             said.append(f"{family}: {key}  is new")
         elif found := _differing(before[key], now, names):
             said.append(f"{family}: {key}  differs: {', '.join(found)}")
-    if not options.quick:
+    if not options.quick and options.every == 1:
         said += [f"{family}: {key}  is gone" for key in before if key not in seen]
     return said
 
@@ -172,6 +174,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILIES))
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--quick", action="store_true", help="only some rows of each family")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth row")
     parser.add_argument("--show", metavar="ROW", help="print the texts of a row")
     parser.add_argument("--diff", metavar="ROW", help="compare a row with HEAD")
     parser.add_argument(
