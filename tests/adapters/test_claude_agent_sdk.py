@@ -379,8 +379,12 @@ def test_times_only_grow_whatever_the_clock_says(
 def test_processes_on_one_session_lose_nothing_and_repeat_nothing(
     tmp_path: Path, writers: int
 ) -> None:
-    write = partial(anyio.run, claude_writer.main, tmp_path)
-    together(*(partial(write, str(name), 5) for name in range(writers)))
+    together(
+        *(
+            partial(anyio.run, claude_writer.main, str(tmp_path), str(name), 5)
+            for name in range(writers)
+        )
+    )
     stored = load(SessionTreeStore(tmp_path), claude_writer.KEY)
     assert len(stored) == writers * 5 * 3
     for name in range(writers):

@@ -359,7 +359,11 @@ def test_processes_on_one_session_lose_nothing(tmp_path: Path, writers: int) -> 
         await service.create_session(**NAMES)  # type: ignore[arg-type]
 
     anyio.run(make)
-    write = partial(anyio.run, google_writer.main, tmp_path)
-    together(*(partial(write, str(number), 5) for number in range(writers)))
+    together(
+        *(
+            partial(anyio.run, google_writer.main, tmp_path, str(number), 5)
+            for number in range(writers)
+        )
+    )
     found = anyio.run(loaded, service)
     assert sorted(texts(found)) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))

@@ -383,7 +383,11 @@ def test_what_is_not_there_is_named(session: SessionTreeSession) -> None:
 @pytest.mark.slow
 @in_soak("writers", 3, 8)
 def test_processes_on_one_session_lose_nothing(tmp_path: Path, writers: int) -> None:
-    write = partial(anyio.run, openai_writer.main, tmp_path, "one")
-    together(*(partial(write, str(number), 5) for number in range(writers)))
+    together(
+        *(
+            partial(anyio.run, openai_writer.main, tmp_path, "one", str(number), 5)
+            for number in range(writers)
+        )
+    )
     items = anyio.run(SessionTreeSession("one", tmp_path).get_items)
     assert sorted(contents(items)) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))

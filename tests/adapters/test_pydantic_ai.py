@@ -359,8 +359,12 @@ def test_a_cancelled_save_is_done_or_not_begun(store: SessionTreeConversationSto
 @pytest.mark.slow
 @in_soak("writers", 3, 8)
 def test_processes_on_one_conversation_lose_nothing(tmp_path: Path, writers: int) -> None:
-    write = partial(anyio.run, pydantic_writer.main, tmp_path, "one")
-    together(*(partial(write, str(number), 5) for number in range(writers)))
+    together(
+        *(
+            partial(anyio.run, pydantic_writer.main, tmp_path, "one", str(number), 5)
+            for number in range(writers)
+        )
+    )
     loaded = anyio.run(SessionTreeConversationStore(tmp_path).load, "one")
     assert loaded is not None
     assert sorted(texts(loaded.messages)) == sorted(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from sessiontree import Store
 from sessiontree.calls.scope import Scope
 from sessiontree.mcp.server import make_server
 from sessiontree.ops.operation import Namespace
+from tests.support.children import started
 
 MODES: Final = ("auto", "legacy")
 """The protocol of 2026-07-28, and the one before."""
@@ -98,13 +98,7 @@ class Pipe:
     """The server as a process, spoken to line by line."""
 
     def __init__(self, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [*COMMAND, *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(),
-        )
+        self.process = started("mcp", *options)
         self._number = 0
         self.limit = threading.Timer(PATIENCE, self.process.kill)  # a line that never comes
         self.limit.start()
@@ -162,24 +156,16 @@ def pipe(*options: str) -> Iterator[Pipe]:
 @contextmanager
 def serving(root: Path, *options: str, **more: str) -> Iterator[tuple[str, list[str]]]:
     """The server over HTTP on a free port: its URL, and the lines that it prints at the start."""
-    process = subprocess.Popen(
-        [*COMMAND, "--root", str(root), *options],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**more),
-    )
+    process = started("mcp", "--root", root, *options, **more)
     try:
         assert process.stderr is not None
-        lines = [process.stderr.readline()]
+        lines = [process.stderr.readline().decode()]
         if "0.0.0.0" in lines[0] and "TOKEN" not in "".join(more):
-            lines.append(process.stderr.readline())
+            lines.append(process.stderr.readline().decode())
         yield lines[0].split()[2].rstrip(";"), lines
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
-        assert "Traceback" not in process.stderr.read()
+        assert b"Traceback" not in process.stderr.read()
     finally:
         process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+        process.communicate()

@@ -35,6 +35,7 @@ SCENARIOS = (
     *("server-sse-multiple-streams", "input-required-result-unsupported-methods"),
     *("input-required-result-ignore-extra-params", "server-stateless"),
 )
+EACH_RUN = ("server-initialize", "tools-list", "dns-rebinding-protection", "server-stateless")
 UNTESTABLE = {"server-stateless": 4}
 """For each scenario the checks that need a tool of the test server, which say so."""
 
@@ -59,7 +60,13 @@ def _run(*arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(name, marks=[] if name in EACH_RUN else [pytest.mark.soak])
+        for name in SCENARIOS
+    ],
+)
 def test_the_conformance_suite_passes(url: str, scenario: str) -> None:
     program = str(TOOLS / "@modelcontextprotocol/conformance/dist/index.js")
     told = _run(program, "server", "--url", url, "--scenario", scenario)
@@ -71,7 +78,7 @@ def test_the_conformance_suite_passes(url: str, scenario: str) -> None:
     assert told.count("Error: Not testable: server does not list the diagnostic tool") == expected
 
 
-@pytest.mark.parametrize("over", ["http", "stdio"])
+@pytest.mark.parametrize("over", ["http", pytest.param("stdio", marks=pytest.mark.soak)])
 def test_the_inspector_lists_and_calls(url: str, tmp_path: Path, over: str) -> None:
     talk(tmp_path)
     command = [*COMMAND, "--root", str(tmp_path)]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.clients import COMMAND, HELLO, client, run, text_of
+from tests.mcp.clients import HELLO, client, run, text_of
+from tests.support.children import commanded
 from tests.support.edited import ask, project, write
 
 _CALL = {"name": "file_blame", "arguments": {"file": "a.py"}}
@@ -58,8 +59,8 @@ def served(folder: Path, cwd: Path, *options: str) -> str:
         {"id": 2, "method": "tools/call", "params": _CALL},
     ]
     asked = "".join(json.dumps({"jsonrpc": "2.0", **call}) + "\n" for call in calls)
-    command = [*COMMAND, "--root", str(folder / "store"), *options]
-    done = subprocess.run(command, cwd=cwd, input=asked, capture_output=True, text=True, check=True)
+    words = ["mcp", "--root", str(folder / "store"), *options]
+    done = commanded(*words, cwd=cwd, asked=asked)
     answers = {one.get("id"): one for one in map(json.loads, done.stdout.splitlines())}
     return str(answers[2]["result"]["content"][0]["text"])
 

@@ -11,7 +11,8 @@ import pytest
 
 from sessiontree.errors import UsageError
 from sessiontree.mcp import setup
-from tests.mcp.clients import COMMAND, environment
+from tests.mcp.clients import environment
+from tests.support.children import commanded
 from tests.support.table import for_each
 
 FILES = {
@@ -140,14 +141,7 @@ def test_a_configuration_that_cannot_be_changed_safely_stays_and_the_entry_is_pr
 
 def _run(home: Path, *arguments: str, code: int = 0) -> str:
     variables = {variable: str(home / agent) for agent, (variable, _) in FILES.items()}
-    done = subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=home,
-        env=environment(HOME=str(home), **variables),
-    )
+    done = commanded("mcp", *arguments, cwd=home, HOME=str(home), **variables)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr

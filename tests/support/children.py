@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sessiontree import Damage, Session
+from sessiontree.cli import main
 
 PATIENCE = 120
 """Seconds after which a test gives up waiting; none takes a tenth of it."""
@@ -65,6 +68,59 @@ def forked(work: Callable[[], object]) -> int:
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def started(
+    *words: str | Path, cwd: str | Path = ".", **environment: str
+) -> subprocess.Popen[bytes]:
+    """Start a command of sessiontree, its streams piped, in a fork of this process.
+
+    The fork has imported what the command needs, which can cost a second. It must not reach object
+    storage if this process did: the threads of its client are not in the fork.
+    """
+    open_before = _descriptors()
+
+    def work() -> None:
+        status = 1
+        try:
+            for pipe in _descriptors() - open_before - {0, 1, 2}:
+                with suppress(OSError):
+                    os.close(pipe)  # the end of one of them tells Popen that the program runs
+            for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+                setattr(sys, name, os.fdopen(number, mode, 1))
+            warnings.resetwarnings()
+            signal.set_wakeup_fd(-1)
+            os.environ.update(environment)
+            main(list(map(str, words)), prog_name="sessiontree")
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(status)
+
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        ["sessiontree"], cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=work
+    )
+
+
+def _descriptors() -> set[int]:
+    return set(map(int, os.listdir("/dev/fd")))
+
+
+def commanded(
+    *words: str | Path, cwd: str | Path = ".", asked: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """What a command of sessiontree prints, which is `started` and runs to its end."""
+    with started(*words, cwd=cwd, **environment) as process:
+        told, complained = process.communicate(asked.encode(), PATIENCE)
+    return subprocess.CompletedProcess(
+        words, process.returncode, told.decode(), complained.decode()
+    )
 
 
 def together(*works: Callable[[], object]) -> None:

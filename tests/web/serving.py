@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sessiontree import Session
+from tests.support.children import started
 from tests.support.conversation import assistant, user
 
 COMMAND: Final = (sys.executable, "-m", "sessiontree", "view", "--no-browser")
@@ -32,10 +32,10 @@ class Server:
         token: what lets a request in, as the first part of its path.
     """
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         self.process = process
-        self.address = process.stdout.readline().strip()
+        self.address = process.stdout.readline().decode().strip()
         found = urlsplit(self.address)
         assert found.port is not None, process.stderr and process.stderr.read()
         self.port = found.port
@@ -98,13 +98,7 @@ def _events(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
 @contextmanager
 def serving(*words: str | Path) -> Iterator[Server]:
     """A server of some places, until the end of the block."""
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    process = started("view", "--no-browser", *words)
     try:
         yield Server(process)
     finally:

@@ -174,7 +174,7 @@ def test_the_server_ends_cleanly_while_pages_listen(folder: Path, number: int) -
             assert list(events) == []
         assert server.process.wait(PATIENCE) == 0
         assert server.process.stderr is not None
-        assert server.process.stderr.read() == "Ctrl-C ends the view\n"
+        assert server.process.stderr.read() == b"Ctrl-C ends the view\n"
 
 
 @pytest.mark.slow
