@@ -27,10 +27,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return played
 
 
-def told(project: Project) -> dict[str, list[dict[str, Any]]]:
-    """What is told of each file, and the content of its last state."""
+def told(project: Project, every: int) -> dict[str, list[dict[str, Any]]]:
+    """What is told of files, and the content of the last state of each."""
     made = {}
-    for name in sorted(project.files):
+    for name in sorted(project.files)[::every]:
         file = project.root / name
         for command in COMMANDS:
             made[f"{command} {name}"] = printed_json(command, file)
@@ -39,12 +39,13 @@ def told(project: Project) -> dict[str, list[dict[str, Any]]]:
     return made
 
 
-def test_a_backup_changes_nothing_that_is_told_of_a_file(project: Project) -> None:
-    before = told(project)
+@in_soak("every", 3, 1)
+def test_a_backup_changes_nothing_that_is_told_of_a_file(project: Project, every: int) -> None:
+    before = told(project, every)
     kept = printed_json("backup")
     assert kept["new"]
     assert not kept["failed"]
-    assert told(project) == before
+    assert told(project, every) == before
 
 
 def test_a_backup_tells_who_wrote_a_line_when_the_agents_sessions_are_gone(
@@ -68,13 +69,13 @@ def test_a_backup_tells_who_wrote_a_line_when_the_agents_sessions_are_gone(
     assert {name: rows for name, rows in after.items() if rows != before[name]} == {}
 
 
-@in_soak("targets", 1, 3)
+@in_soak("targets, every", (1, 3), (3, 1))
 def test_a_session_that_goes_on_in_another_agent_is_told_once(
-    project: Project, targets: int
+    project: Project, targets: int, every: int
 ) -> None:
-    before = told(project)
+    before = told(project, every)
     for number, (id, agent) in enumerate(project.sessions.items()):
         others = {"claude-code", "codex", "gemini", "pi"} - {agent.name}
         for other in (sorted(others) * 2)[number % 3 :][:targets]:
             printed_json("resume", id, "--in", other)
-    assert told(project) == before
+    assert told(project, every) == before

@@ -69,7 +69,7 @@ def steps_of(work: Callable[[], object]) -> int:
 )
 def test_a_conversion_takes_steps_that_follow_the_size(name: str, to: Any, tmp_path: Path) -> None:
     steps = []
-    for size in (30_000, 120_000):
+    for size in (15_000, 60_000):
         with opened(name, tmp_path, size) as session:
             steps.append(steps_of(lambda: session.convert(to, tmp_path / f"{size}.converted")))  # noqa: B023
     assert steps[1] < _GROWTH * steps[0]
@@ -388,7 +388,10 @@ def test_a_copy_passes_an_entry_that_merges_take_in_a_few_times(tmp_path: Path) 
     assert steps[1] < _GROWTH * steps[0]
 
 
-@for_each("name", ["merges_of_what_is_gone", "merges_of_compactions"])
+@pytest.mark.parametrize(
+    "name",
+    ["merges_of_what_is_gone", pytest.param("merges_of_compactions", marks=pytest.mark.soak)],
+)
 def test_a_conversion_counts_what_it_looks_for_and_does_not_find(name: str, tmp_path: Path) -> None:
     def convert(session: Session) -> None:
         with pytest.raises(TooMuchError, match="fork the path that you need"):

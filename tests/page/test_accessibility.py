@@ -12,6 +12,7 @@ from sessiontree import Session
 from tests.cli.cases import CASES
 from tests.page.axe import needs_axe, violations
 from tests.page.browser import View, chromium, needs_chromium
+from tests.support.soak import in_soak
 from tests.web.serving import serving, talk
 
 pytestmark = [needs_chromium, needs_axe]
@@ -31,7 +32,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("name", ["odd-claude-code", "damaged"])
+@pytest.mark.parametrize(
+    "name", ["odd-claude-code", pytest.param("damaged", marks=pytest.mark.soak)]
+)
 def test_no_rule_is_broken_folded_or_open(
     name: str, look: str, browser: Any, tmp_path: Path
 ) -> None:
@@ -45,11 +48,15 @@ def test_no_rule_is_broken_folded_or_open(
         assert violations(view) == [], keys
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_no_rule_is_broken_in_the_live_view(look: str, browser: Any, tmp_path: Path) -> None:
+@in_soak("looks", ["light"], [*LOOKS])
+def test_no_rule_is_broken_in_the_live_view(looks: list[str], browser: Any, tmp_path: Path) -> None:
     talk(tmp_path / "talk.jsonl", name="A talk").close()
-    with serving(tmp_path) as server:
-        view = View(browser, **LOOKS[look])
+    for look in looks:
+        check_live_view(View(browser, **LOOKS[look]), tmp_path)
+
+
+def check_live_view(view: View, folder: Path) -> None:
+    with serving(folder) as server:
         view.page.goto(server.address)
         view.page.wait_for_selector("body[data-ready]")
         assert violations(view) == []

@@ -18,6 +18,7 @@ from sessiontree.page import document, making
 from sessiontree.page.markup import MAX_COLOURED
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
+from tests.support.soak import in_soak
 from tests.support.spent import CLAUDE_CODE, claude_code_home
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -136,11 +137,16 @@ def test_a_session_of_more_rows_than_a_page_shows_is_refused(
         page_of(file)
 
 
-@pytest.mark.slow
-def test_a_page_has_fifty_thousand_turns_at_most(file: Path) -> None:
+@in_soak("most", 1_000, 50_000)
+def test_a_page_has_fifty_thousand_turns_at_most(
+    file: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    assert document.MAX_TURNS == 50_000
+    monkeypatch.setattr(document, "MAX_TURNS", most)
     line = '{"type":"message","message":{"role":"user","content":"x"}}\n'
-    file.write_text('{"type":"session","id":"old"}\n' + line * 50_001)
-    with pytest.raises(TooMuchError, match=r"the session has 50,001 turns; .* at most 50,000"):
+    file.write_text('{"type":"session","id":"old"}\n' + line * (most + 1))
+    told = rf"the session has {most + 1:,} turns; .* at most {most:,}"
+    with pytest.raises(TooMuchError, match=told):
         page_of(file)
 
 

@@ -140,7 +140,7 @@ def test_the_place_inside_a_tall_row_is_kept_when_the_list_changes(
 
 
 @pytest.mark.slow
-@in_soak("seeds", 2, 12)
+@in_soak("seeds", 1, 12)
 def test_any_keys_keep_the_screen_full(browser: Any, tmp_path: Path, seeds: int) -> None:
     for seed in range(seeds):
         check_any_keys(browser, tmp_path, random.Random(seed))

@@ -43,8 +43,12 @@ def place(at: tuple[Place, str]) -> Place:
     return at[0]
 
 
-def test_a_log_of_a_place_keeps_what_the_engine_relies_on(place: Place) -> None:
-    check_log(PlaceLogs(place))
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.soak] * (kind == "s3")) for kind in KINDS]
+)
+def test_a_log_of_a_place_keeps_what_the_engine_relies_on(kind: str, tmp_path: Path) -> None:
+    with opened(kind, tmp_path) as (place, _):
+        check_log(PlaceLogs(place))
 
 
 def test_a_session_is_made_once_and_found_by_its_name(place: Place) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.redaction import Example, examples, is_left
 from sessiontree import Redaction
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 LEAST_RECALL: Final = 0.95
@@ -34,11 +35,11 @@ SHAPES: Final[dict[str, Callable[[str], Any]]] = {
 }
 
 
-def left(shape: str, name: str) -> list[Example]:
-    """The examples of a file whose secret is left in an entry of a shape."""
+def left(shape: str, some: list[Example]) -> list[Example]:
+    """The examples whose secret is left in an entry of a shape."""
     return [
         example
-        for example in examples(name)[::3]
+        for example in some
         if is_left(
             example.secret,
             json.dumps(Redaction().value({"message": SHAPES[shape](example.text)}, "e")),
@@ -49,6 +50,8 @@ def left(shape: str, name: str) -> list[Example]:
 @pytest.mark.slow
 @for_each("shape", list(SHAPES))
 @for_each("name", ["context.txt", "context-held-out.txt"])
-def test_a_secret_is_masked_in_an_entry_of_each_shape(shape: str, name: str) -> None:
-    missed = left(shape, name)
-    assert len(missed) <= (1 - LEAST_RECALL) * len(examples(name)) / 3, missed
+@in_soak("every", 10, 3)
+def test_a_secret_is_masked_in_an_entry_of_each_shape(shape: str, name: str, every: int) -> None:
+    some = examples(name)[::every]
+    missed = left(shape, some)
+    assert len(missed) <= (1 - LEAST_RECALL) * len(some), missed
