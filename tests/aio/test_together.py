@@ -18,7 +18,7 @@ from sessiontree import AsyncSession, Entry, SessionTreeError
 from tests.support.conversation import assistant, in_memory, said, said_in, user
 from tests.support.files import uuids_at
 from tests.support.loops import LOOPS, Watched, in_each_loop, run_in
-from tests.support.soak import amount
+from tests.support.soak import amount, in_soak
 
 
 @in_each_loop
@@ -36,7 +36,8 @@ async def test_two_sessions_are_told_of_each_other(tmp_path: Path) -> None:
 
 
 @in_each_loop
-async def test_a_hundred_sessions_at_once(tmp_path: Path) -> None:
+@in_soak("count", 25, 100)
+async def test_many_sessions_at_once(tmp_path: Path, count: int) -> None:
     before = threading.active_count()
 
     async def converse(n: int) -> None:
@@ -51,9 +52,9 @@ async def test_a_hundred_sessions_at_once(tmp_path: Path) -> None:
                 await lane.append_message(user("lane"))
 
     async with anyio.create_task_group() as tasks:
-        for n in range(100):
+        for n in range(count):
             tasks.start_soon(converse, n)
-    for n in range(100):
+    for n in range(count):
         texts = [f"{n}.{turn}" for turn in range(5)]
         assert said_in(tmp_path / f"{n}.jsonl") == [*texts, "done"]
     with anyio.fail_after(30):

@@ -427,7 +427,7 @@ class Forgetful(CrashDisk):
 
 
 @pytest.mark.slow
-@in_soak("stories", STORIES[::3], STORIES)
+@in_soak("stories", STORIES[::6], STORIES)
 def test_no_sync_could_be_left_out(stories: Sequence[Callable[..., Story]]) -> None:
     for tell in stories:
         left_out = itertools.count(1)

@@ -25,6 +25,7 @@ from sessiontree.ops import OWN
 from sessiontree.ops.budget import size
 from sessiontree.ops.operation import Method
 from tests.support.events import events
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 Schema = dict[str, Any]
@@ -162,21 +163,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.slow
 @for_each("name", METHODS)
+@in_soak("times", 4, 80)
 def test_random_parameters_raise_nothing_and_results_fit(
-    name: str, prepared: Path, place: Path
+    name: str, prepared: Path, place: Path, times: int
 ) -> None:
-    call_with_random_parameters(name, prepared, place, times=8)
-
-
-@pytest.mark.soak
-@for_each("name", METHODS)
-def test_many_random_parameters_raise_nothing_and_results_fit(
-    name: str, prepared: Path, place: Path
-) -> None:
-    call_with_random_parameters(name, prepared, place, times=80)
-
-
-def call_with_random_parameters(name: str, prepared: Path, place: Path, times: int) -> None:
     method = METHODS[name]
     result = jsonschema.Draft202012Validator(method.result_schema)
     answered = 0

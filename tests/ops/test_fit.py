@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Handle, Session
 from sessiontree.calls.dispatcher import Data
 from tests.support.calls import Answer, Calls
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 FIXTURES: Final = Path("fixtures")
@@ -94,16 +95,17 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@for_each("budget", [200, 4000])
 @for_each(("name", "params"), READS, ids=NAMED)
+@in_soak("budgets", [200], [200, 4000])
 def test_an_answer_about_a_large_session_fits(
-    large: Path, name: str, params: dict[str, Any], budget: int
+    large: Path, name: str, params: dict[str, Any], budgets: list[int]
 ) -> None:
     calls = Calls(large.parent, write=False)
     given = {**params} if name in WITHOUT_SESSION else {"session": "large", **params}
-    answer = calls(name, budget=budget, **given)
-    assert answer.tokens <= budget
-    assert answer.value
+    for budget in budgets:
+        answer = calls(name, budget=budget, **given)
+        assert answer.tokens <= budget
+        assert answer.value
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +117,15 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@for_each("case", CASES)
-def test_any_session_is_read_by_every_method_or_refused_in_words(cases: Path, case: str) -> None:
+@for_each("number, case", enumerate(CASES))
+@in_soak("every", 3, 1)
+def test_any_session_is_read_by_every_method_or_refused_in_words(
+    cases: Path, number: int, case: str, every: int
+) -> None:
     before = {path: path.read_bytes() for path in (cases / case).rglob("*") if path.is_file()}
     calls = Calls(cases / case, write=False)
     file = str(cases / case / "session.jsonl")
-    for name, params in READS:
+    for name, params in READS[number % every :: every]:
         given = {} if name in WITHOUT_SESSION else {"session": file}
         answer = calls(name, **given, **params)
         kinds = {kind for kind, _ in answer.guidance}

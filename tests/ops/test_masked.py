@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Session
 from tests.ops.test_fit import NAMED, READS, WITHOUT_SESSION
 from tests.support.calls import Calls
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 
 BODY: Final = "".join(Random(7).choices(ascii_letters, k=36))
@@ -45,13 +46,14 @@ def pieces_in(answer: Any) -> list[str]:
     return [piece for piece in pieces if piece in told]
 
 
-@for_each("budget", [200, 700, 4000, 0])
 @for_each(("name", "params"), READS, ids=NAMED)
+@in_soak("budgets", [200, 0], [200, 700, 4000, 0])
 def test_no_piece_of_a_secret_leaves(
-    folder: Path, name: str, params: dict[str, Any], budget: int
+    folder: Path, name: str, params: dict[str, Any], budgets: list[int]
 ) -> None:
     calls = Calls(folder, redact=True, write=False)
     given = {} if name in WITHOUT_SESSION else {"session": str(folder / "s.jsonl")}
-    answer = calls(name, budget=budget, **given, **params)
-    assert answer.error is None
-    assert not pieces_in(answer)
+    for budget in budgets:
+        answer = calls(name, budget=budget, **given, **params)
+        assert answer.error is None
+        assert not pieces_in(answer)

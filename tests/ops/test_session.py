@@ -17,6 +17,7 @@ from sessiontree.library.search_file import SearchHit
 from tests.support.calls import Calls
 from tests.support.conversation import assistant, user
 from tests.support.sessions import by_hand, chat, said
+from tests.support.soak import in_soak
 from tests.support.stopping import reports_until_stopped
 from tests.support.table import for_each
 from tests.support.transcripts import user as question
@@ -107,10 +108,11 @@ def test_sessions_of_one_id_are_told_apart_by_their_files(calls: Calls, store: S
     assert calls.value("session.show", session=found[0]["file"])["id"] == "same"
 
 
-def test_a_page_of_ten_thousand_sessions_counts_only_what_it_shows(
-    calls: Calls, store: Store, monkeypatch: pytest.MonkeyPatch
+@in_soak("count", 2_000, 10_000)
+def test_a_page_of_a_long_list_counts_only_what_it_shows(
+    calls: Calls, store: Store, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    for number in range(10_000):
+    for number in range(count):
         by_hand(
             Path(store.root, f"{number // 100}", f"{number}.jsonl"), f"m{number}", id=f"{number}"
         )

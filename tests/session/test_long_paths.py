@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,7 @@ from sessiontree.library.search_file import SearchFilter
 from sessiontree.recording.recorder import StreamAccumulator
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user, write
-from tests.support.soak import amount
+from tests.support.soak import amount, in_soak
 from tests.support.table import for_each
 
 pytestmark = pytest.mark.slow
@@ -132,14 +132,14 @@ def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
             left[9]
 
 
-@for_each("to", ["claude-code", "codex", "gemini", "atif"])
-def test_a_conversion_does_not_hold_what_is_said(
-    made: Path, tmp_path: Path, to: Literal["claude-code", "atif"]
-) -> None:
-    # A hundred entries at once, or a context, are that much.
-    with Session.open(made, readonly=True) as session, memory_below(2 * BOUND):
-        session.convert(to, tmp_path / "converted.jsonl")
-    assert (tmp_path / "converted.jsonl").stat().st_size > 16_000_000
+@in_soak("every", 2, 1)
+def test_a_conversion_does_not_hold_what_is_said(made: Path, tmp_path: Path, every: int) -> None:
+    targets: list[Any] = ["claude-code", "codex", "atif", "gemini"]
+    for to in targets[::every]:
+        # A hundred entries at once, or a context, are that much.
+        with Session.open(made, readonly=True) as session, memory_below(2 * BOUND):
+            session.convert(to, tmp_path / f"{to}.jsonl")
+        assert (tmp_path / f"{to}.jsonl").stat().st_size > 16_000_000
 
 
 def test_a_recording_does_not_hold_the_results_of_earlier_ones(tmp_path: Path) -> None:
