@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from sessiontree import Session, Store, import_session
 from sessiontree.storage.names import SUBAGENTS, side_files
+from tests.support.children import commanded
 
 SECRET = "a secret outside of the session"
 ID = "0b8f6d54-0c7e-4b6e-8a3c-5a3d2f1e0c9b"
@@ -80,7 +79,7 @@ def test_a_side_file_that_is_no_file_is_named_and_left(
     if place.endswith(".meta.json"):
         (side.parent / "agent-a1.jsonl").write_text(line("a1", None, "user", "x"))
     make(side)
-    commands = [
+    commands: list[list[str | Path]] = [
         ["show", "u1", transcript],
         ["context", transcript],
         ["export", transcript],
@@ -90,12 +89,7 @@ def test_a_side_file_that_is_no_file_is_named_and_left(
     ]
     told = ""
     for command in commands:
-        done = subprocess.run(
-            [sys.executable, "-m", "sessiontree", *map(str, command)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = commanded(*command)
         assert SECRET not in done.stdout, command
         assert "Traceback" not in done.stderr
         told += done.stderr + done.stdout

@@ -117,7 +117,10 @@ def commanded(
 ) -> subprocess.CompletedProcess[str]:
     """What a command of sessiontree prints, which is `started` and runs to its end."""
     with started(*words, cwd=cwd, **environment) as process:
-        told, complained = process.communicate(asked.encode(), PATIENCE)
+        try:
+            told, complained = process.communicate(asked.encode(), PATIENCE)
+        finally:
+            process.kill()
     return subprocess.CompletedProcess(
         words, process.returncode, told.decode(), complained.decode()
     )

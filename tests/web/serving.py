@@ -6,7 +6,6 @@ import http.client
 import json
 import signal
 import subprocess
-import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -18,7 +17,6 @@ from sessiontree import Session
 from tests.support.children import started
 from tests.support.conversation import assistant, user
 
-COMMAND: Final = (sys.executable, "-m", "sessiontree", "view", "--no-browser")
 PATIENCE: Final = 30
 
 

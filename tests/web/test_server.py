@@ -16,9 +16,10 @@ import pytest
 
 from sessiontree.web.sessions import id_of
 from tests.page.reading import Page, page_of
+from tests.support.children import commanded
 from tests.support.conversation import user
 from tests.support.foreign import AGENTS, BAD_IDS, foreign_session
-from tests.web.serving import COMMAND, PATIENCE, Server, serving, talk
+from tests.web.serving import PATIENCE, Server, serving, talk
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -130,9 +131,7 @@ def test_a_taken_port_is_one_line_with_what_to_do(folder: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        ended = subprocess.run(
-            [*COMMAND, "--port", port, folder], capture_output=True, text=True, timeout=PATIENCE
-        )
+        ended = commanded("view", "--no-browser", "--port", port, folder)
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert "Address already in use; give another --port" in line
@@ -141,8 +140,7 @@ def test_a_taken_port_is_one_line_with_what_to_do(folder: Path) -> None:
 def test_a_file_that_is_not_a_session_is_one_line_and_no_server(tmp_path: Path) -> None:
     for name, content in (("notes.txt", "hello\n"), ("s.jsonl", '{"a": 1}\n'), ("e.jsonl", "")):
         (tmp_path / name).write_text(content)
-        command = [*COMMAND, str(tmp_path / name)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        ended = commanded("view", "--no-browser", tmp_path / name)
         assert (ended.returncode, ended.stdout) == (1, "")
         assert ended.stderr.startswith(f"Error: {tmp_path / name} is not a session: ")
         assert ended.stderr.count("\n") == 1
