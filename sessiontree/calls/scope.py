@@ -294,7 +294,7 @@ class Scope:
         """True if calls may read a file that was found in the places.
 
         Tools, resources, completions and subscriptions ask this of each file before they read it:
-        it may be a link that leads outside. A link in the folders above it was not followed.
+        it may be a link that leads outside. A link in the folders above it was asked for, too.
         """
         return not os.path.islink(file) or self.is_inside(file)
 

@@ -41,7 +41,7 @@ from sessiontree.errors import (
     SessionTreeError,
     UsageError,
 )
-from sessiontree.importing.source import ImportSource, Progress, entries_of, files_in
+from sessiontree.importing.source import ImportSource, Progress, entries_of
 from sessiontree.importing.target import (
     IMPORTED_FROM,
     BlobHandles,
@@ -58,6 +58,7 @@ from sessiontree.importing.target import (
 )
 from sessiontree.library.catalogs import catalog_at
 from sessiontree.library.listing import Reaches, every, facts_of, without_stubs
+from sessiontree.library.places import files_in
 from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line
@@ -196,7 +197,7 @@ class Importer:
         if is_other_than_folder(path):
             yield path
         elif os.path.isdir(path):
-            yield from without_stubs(files_in(path, report, self._reaches), self._fs)
+            yield from without_stubs(files_in([path], report, self._reaches), self._fs)
         else:
             try:
                 os.stat(path)

@@ -49,24 +49,19 @@ from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.translated import SourceFile, agent_files, damage_of, history_files
 from sessiontree.errors import EntryError, NothingToDoError, TooMuchError, UsageError
-from sessiontree.library.listing import Reaches, every, reached
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.log import FileLog, closed_on_failure
 from sessiontree.storage.names import (
     SUBAGENTS,
-    SUFFIX,
     TOOL_RESULTS,
-    Report,
     chat_id_in,
-    is_not_entered,
     is_of_chat,
-    is_session_name,
     own_folder,
     path_in,
     read_side_file,
 )
 from sessiontree.storage.place import names_place, without_secret
-from sessiontree.storage.rollouts import in_force, index_line
+from sessiontree.storage.rollouts import index_line
 
 Progress = Callable[[int, int], object]
 """Takes the number of bytes read so far and the total number of bytes."""
@@ -233,37 +228,6 @@ def _state(fs: FileSystem, path: str) -> str:
             facts = f"{os.path.basename(each)}\n{found.size}\n{found.modified!r}\n"
             digest.update(facts.encode("utf-8", "replace"))
     return digest.hexdigest()[:32]
-
-
-def files_in(folder: str, report: Report, reaches: Reaches = every) -> Iterator[str]:
-    """The files below a folder that may be agents' sessions, ordered by path; Codex's come last.
-
-    Subagents' files are left out if their session is there, and a segment of Codex if a newer one
-    of its thread is there. Only files that the caller `reaches` count. `report` is called with one
-    line for each folder and each file that cannot or may not be read.
-    """
-
-    def refused(error: OSError) -> None:
-        report(f"cannot read {error.filename}: {error.strerror}; check its permissions")
-
-    def named_as_sessions() -> Iterator[str]:
-        for where, folders, names in os.walk(folder, onerror=refused):
-            chats = set(map(chat_id_in, names))
-            folders[:] = sorted(
-                name
-                for name in folders
-                if not (_is_skipped(where, name) or is_of_chat(name, chats))
-            )
-            for name in sorted(names):
-                if is_session_name(name) and not name.startswith("."):
-                    yield os.path.join(where, name)
-
-    return in_force(reached(named_as_sessions(), reaches, report))
-
-
-def _is_skipped(where: str, name: str) -> bool:
-    is_part = name == SUBAGENTS and os.path.isfile(where + SUFFIX)
-    return is_part or is_not_entered(name)
 
 
 ORIGINAL: Final = "original"

@@ -33,13 +33,17 @@ def folders_of(agent: Agent, environ: Mapping[str, str] = os.environ) -> list[st
 
 
 def agent_at(file: str, environ: Mapping[str, str] = os.environ) -> Agent | None:
-    """The agent in whose folder of sessions a file lies; None outside of them."""
-    real = os.path.realpath(file)
+    """The agent in whose folder of sessions a file lies, also by a link there; else None."""
+    path, real = os.path.abspath(file), os.path.realpath(file)
     for agent in AGENTS:
         for folder in _folders(agent.home, environ):
-            if real.startswith(os.path.join(os.path.realpath(folder), "")):
+            if path.startswith(os.path.join(folder, "")) or real.startswith(_top(folder)):
                 return agent
     return None
+
+
+def _top(folder: str) -> str:
+    return os.path.join(os.path.realpath(folder), "")
 
 
 def agent_of_version_1(file: str, header: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,7 @@ import msgspec
 from sessiontree.agents import OWN
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.library.conversations import conversations, files_with_more
+from sessiontree.library.homes import agent_at
 from sessiontree.library.listing import (
     Reaches,
     SessionInfo,
@@ -33,7 +34,7 @@ from sessiontree.library.listing import (
     session_infos,
     without_stubs,
 )
-from sessiontree.storage.names import Report, session_files
+from sessiontree.storage.names import FolderLinks, Report, session_files
 from sessiontree.storage.places import Location, located
 from sessiontree.storage.rollouts import in_force
 
@@ -95,20 +96,26 @@ def files_in(places: Iterable[str], report: Report, reaches: Reaches = every) ->
     """The paths of the session files in some places, one for each session, unordered.
 
     Only files that the caller `reaches`; the others hide none of them. A folder that is not there
-    holds none; one that cannot be read is reported.
+    holds none; one that cannot be read is reported. Links to folders are followed where agents keep
+    their sessions.
 
     Raises:
         StorageError: an address cannot be reached.
     """
-    return in_force(reached(_all_files(places, report), reaches, report))
+    return in_force(reached(_all_files(places, report, reaches), reaches, report))
 
 
-def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
+def _all_files(places: Iterable[str], report: Report, reaches: Reaches) -> Iterator[str]:
+    def follows(link: str) -> bool:
+        return agent_at(link) is not None and any(reached([link], reaches, report))
+
+    places = list(places)
+    links = FolderLinks((place for place in places if located(place).place is None), follows)
     seen: set[str] = set()
     for place in places:
         at = located(place)
         real = os.path.realpath(place) if at.place is None else ""
-        for file in _files_of(place, at, report):
+        for file in _files_of(place, at, report, links):
             below = file[len(place) :].lstrip(os.sep) if real else file
             path = os.path.join(real, below) if below else real
             if path not in seen:
@@ -116,7 +123,7 @@ def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
                 yield file
 
 
-def _files_of(place: str, at: Location, report: Report) -> Iterator[str]:
+def _files_of(place: str, at: Location, report: Report, links: FolderLinks) -> Iterator[str]:
     if os.path.isfile(place) or at.is_session:
         yield place
         return
@@ -126,7 +133,7 @@ def _files_of(place: str, at: Location, report: Report) -> Iterator[str]:
         yield from Remote(at.place, at.name).files(None, report)
         return
     try:
-        yield from session_files(place, report)
+        yield from session_files(place, report, links)
     except SessionNotFoundError:
         return
     except SessionTreeError as error:

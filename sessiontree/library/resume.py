@@ -23,7 +23,7 @@ from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageError, with_step
 from sessiontree.library import lookup
-from sessiontree.library.homes import folders_of
+from sessiontree.library.homes import agent_at, folders_of
 from sessiontree.library.listing import Reaches, SessionInfo, every, facts_of, moment
 from sessiontree.library.places import Selection, conversations_in, files_in
 from sessiontree.operations.convert import convert_to
@@ -145,7 +145,7 @@ def plan(
         one = facts_of(file)
     folder = _folder(one, cwd)
     is_its_own = one.agent is not None and own is target and target.opens(one.file, one.id)
-    is_its_own = is_its_own and _is_kept_by(target, one.file, environ)
+    is_its_own = is_its_own and agent_at(one.file, environ) is target
     moves = cwd is not None and not _is_in(one, os.path.realpath(folder))
     if is_its_own and not (moves and not target.cd_option):
         found = _with_own(one, target, folder, moves=moves)
@@ -198,12 +198,6 @@ def _folder(one: SessionInfo, cwd: str | None) -> str:
         folder,
     )
     raise with_step(error, "name folder")
-
-
-def _is_kept_by(agent: Agent, file: str, environ: Mapping[str, str]) -> bool:
-    real = os.path.realpath(file)
-    tops = (os.path.join(os.path.realpath(folder), "") for folder in folders_of(agent, environ))
-    return any(real.startswith(top) for top in tops)
 
 
 def _with_own(one: SessionInfo, agent: Agent, folder: str, *, moves: bool) -> Resumption:

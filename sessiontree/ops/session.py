@@ -223,9 +223,9 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
 
     With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
     the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
-    It does not follow links to folders, and does not enter .git, node_modules, site-packages,
-    caches and the trash. With FILE, 'ls' lists this session, and its row has the name of the file.
-    You can give more than one DIR or FILE.
+    It follows links to folders only where agents keep their sessions, and does not enter .git,
+    node_modules, site-packages, caches and the trash. With FILE, 'ls' lists this session, and its
+    row has the name of the file. You can give more than one DIR or FILE.
 
     For each id, 'ls' shows the shortest start that belongs to one session only, of at least 8
     characters. Every command that takes an id takes this start.

@@ -223,12 +223,48 @@ def is_own_folder(names: Iterable[str]) -> bool:
     return bool(found & {SUBAGENTS, TOOL_RESULTS}) and not any(map(is_session_name, found))
 
 
-def session_files(folder: str, report: Report) -> Iterator[str]:
-    """The paths of the session files in a folder and the folders in it.
+class FolderLinks:
+    """Decides which links to folders are followed: each folder once, never in a circle.
+
+    Args:
+        walked: the folders that are walked; a link into one of them is not followed.
+        follows: True for a link that may be followed; by default none is.
+    """
+
+    def __init__(
+        self, walked: Iterable[str] = (), follows: Callable[[str], bool] = lambda link: False
+    ) -> None:
+        self._follows = follows
+        self._walked = [os.path.join(os.path.realpath(folder), "") for folder in walked]
+
+    def enters(self, link: str, report: Report) -> bool:
+        """True if a walk enters what a link leads to.
+
+        A link that leads nowhere is reported.
+        """
+        if not self._follows(link):
+            return False
+        real = os.path.join(os.path.realpath(link), "")
+        if not os.path.isdir(real):
+            if not os.path.exists(link):
+                report(f"{link} is a link that leads nowhere")
+            return False
+        above = os.path.join(os.path.realpath(os.path.dirname(link)), "")
+        if above.startswith(real) or any(map(real.startswith, self._walked)):
+            return False  # its files have other paths
+        self._walked.append(real)
+        return True
+
+
+NO_LINKS: Final = FolderLinks()
+
+
+def session_files(folder: str, report: Report, links: FolderLinks = NO_LINKS) -> Iterator[str]:
+    """The paths of the session files in a folder and the folders in it, in order.
 
     Hidden folders are entered, as agents keep sessions in them. The folders that `NOT_ENTERED`
-    names, folders of blobs, folders that belong to a session beside them, and links to folders are
-    not. Anything named as a session that is not a file is reported.
+    names, folders of blobs, folders that belong to a session beside them, and links to folders that
+    `links` does not enter are not. Anything named as a session that is not a file is reported.
 
     Raises:
         StorageError: the folder itself cannot be read.
@@ -238,13 +274,14 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
         inside, is_of_session = waiting.pop()
         try:
             with os.scandir(inside) as entries:
-                found = list(entries)
+                found = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             problem = unreadable(inside, error)
             if inside == folder:
                 raise problem from error
             report(str(problem))
             continue
+        below: list[tuple[str, bool]] = []
         names = {entry.name for entry in found}
         chats = {chat_id_in(name) for name in names if name.startswith(_CHAT_START)}
         for entry in found:
@@ -259,8 +296,11 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
                 name, is_of_session=is_of_session
             ):
                 with suppress(OSError):  # gone meanwhile
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, name + SUFFIX in names))
+                    if entry.is_dir(follow_symlinks=False) or (
+                        entry.is_symlink() and links.enters(entry.path, report)
+                    ):
+                        below.append((entry.path, name + SUFFIX in names))
+        waiting += reversed(below)
 
 
 def is_of_chat(folder: str, chats: Collection[str | None]) -> bool:

@@ -15,8 +15,10 @@ import pytest
 from sessiontree import ForeignFormatError, Session, Store, import_session
 from sessiontree.agents import AGENTS
 from sessiontree.agents.codex import Codex
+from sessiontree.calls.scope import Scope
 from sessiontree.library import counts
 from sessiontree.library.homes import agent_folders, folders_of
+from sessiontree.library.places import Selection
 from tests.support.sessions import said, version_1
 from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, run
@@ -331,6 +333,53 @@ def test_half_written_rotating_and_foreign_files_hide_nothing(home: Path) -> Non
         assert all(line.startswith("Left out: ") for line in told)
         assert len(told) == 6
     assert agents() == ALL
+
+
+@pytest.fixture
+def linked(home: Path, tmp_path: Path) -> Path:
+    """The folder of a project, to which a link leads from where Claude Code keeps its projects."""
+    projects, linked = home / ".claude/projects", tmp_path / "dotfiles" / "-home-user-project"
+    shutil.move(projects / linked.name, linked)
+    (projects / linked.name).symlink_to(linked)
+    for file in linked.glob("*.jsonl"):
+        file.write_text(file.read_text().replace("/home/user/project", str(home)))
+    return linked
+
+
+def test_a_project_s_folder_that_is_a_link_is_followed_by_every_command(
+    home: Path, linked: Path
+) -> None:
+    file = home / ".claude/projects" / linked.name / next(linked.glob("*.jsonl")).name
+    (row,) = listed("--agent", "claude-code")
+    assert row["file"] == str(file)
+    assert str(file) in {hit["file"] for hit in printed_json("search", ".", "--regex")}
+    assert printed_json("stats")["agents"]["claude-code"]["sessions"] == 1
+    found = printed_json("resume", row["id"])
+    assert (found["file"], found["converted"]) == (str(file), False)
+    kept = printed_json("backup")
+    assert str(file) in {one["source"] for one in kept["new"]}
+
+
+def test_links_to_folders_are_followed_once_and_never_in_a_circle(home: Path, linked: Path) -> None:
+    before = listed()
+    projects = home / ".claude/projects"
+    (projects / "again").symlink_to(projects / linked.name)
+    (projects / "beside").symlink_to(home / ".codex/sessions")
+    (linked / "up").symlink_to(linked.parent)
+    (projects / "round").symlink_to(home)
+    (projects / "nowhere").symlink_to(home / "gone")
+    result = run("ls", "--agent", "claude-code")
+    assert result.stderr == f"Left out: {projects}/nowhere is a link that leads nowhere\n"
+    assert agents() == ALL
+    assert {row["id"] for row in listed()} == {row["id"] for row in before}
+
+
+def test_a_confined_scope_enters_no_link_that_leads_outside(home: Path, linked: Path) -> None:
+    problems: list[str] = []
+    found = [one.made_by for one in Scope().sessions(Selection(), problems.append)]
+    assert "claude-code" not in found
+    link = home / ".claude/projects" / linked.name
+    assert problems == [f"{link} is a link that leads outside the folders that can be reached"]
 
 
 @pytest.mark.unprivileged
