@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
+from sessiontree.agents import command_of
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.derive import described
@@ -348,8 +349,9 @@ def resume_session(
         with_store = environment()  # before the directory changes
         os.chdir(found.cwd)
         os.execvpe(found.command[0], found.command, with_store)
-    if shutil.which(found.command[0]) is None:
-        tell(f"{_not_installed(found.command[0])}; the command works once it is installed")
+    program = command_of(found.agent)
+    if shutil.which(program) is None:
+        tell(f"{_not_installed(program)}; the command works once it is installed")
     out_json(found) if as_json else out(found.line)
 
 

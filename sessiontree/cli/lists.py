@@ -28,6 +28,7 @@ from sessiontree.cli.screen import Screen, screen, show
 from sessiontree.cli.terminal import end, finish, is_terminal, out, short, tell, write
 from sessiontree.core.display import in_quotes, one_line, printable
 from sessiontree.core.entry import seconds_of
+from sessiontree.library.homes import with_tilde
 from sessiontree.library.listing import SessionInfo, moment
 from sessiontree.library.lookup import (
     agent_of,
@@ -182,11 +183,10 @@ def _project(cwd: str | None, cap: int, screen: Screen) -> str:
     """The name of the working directory; on a very wide screen the end of its path."""
     if not cwd:
         return ""
-    home = os.path.expanduser("~")
+    path = with_tilde(cwd)
     if screen.width < _VERY_WIDE:
-        return cut("~" if cwd == home else os.path.basename(cwd.rstrip(os.sep)) or cwd, cap)
-    path = one_line("~" + cwd[len(home) :] if f"{cwd}/".startswith(f"{home}/") else cwd, _MAX)
-    return cut_start(path, cap)
+        return cut(os.path.basename(path.rstrip(os.sep)) or path, cap)
+    return cut_start(one_line(path, _MAX), cap)
 
 
 def _when(one: SessionInfo, screen: Screen) -> str:

@@ -8,8 +8,9 @@ import stat
 from collections.abc import Sequence
 
 from sessiontree.cli.terminal import tell
+from sessiontree.core.display import in_quotes
 from sessiontree.errors import NotASessionError, SessionNotFoundError
-from sessiontree.library.homes import agent_folders
+from sessiontree.library.homes import agent_folders, missing_folders, with_tilde
 from sessiontree.library.listing import facts_of
 from sessiontree.library.lookup import find_session, find_session_to_write
 from sessiontree.library.places import Selection
@@ -116,13 +117,25 @@ def _place_at(place: str) -> str:
 
 
 def none_found(places: Sequence[str], selection: Selection) -> str:
-    """The message for a list without a session."""
-    where = ", ".join(places)
+    """The message for a list without a session: where it looked, and what it looked for."""
+    store, *others = map(with_tilde, places)
+    where, more = ", ".join([store, *others]), ""
     if places == places_at():
-        where = places[0] if len(places) == 1 else f"{places[0]} or where agents keep theirs"
-    if selection.is_all:
-        return f"No session in {where}"
-    return f"No session in {where} is of the agent, the project and the time that are asked for"
+        where = f"{store} or where agents keep theirs"
+        where += f" ({', '.join(others)})" if others else ""
+        missing = [
+            with_tilde(folder) + (f" ({variable})" if variable else "")
+            for folder, variable in missing_folders()
+            if variable or not others
+        ]
+        more = f"; not there: {', '.join(missing)}" if missing else ""
+    asked = [f"--agent {name}" for name in sorted(selection.agents)]
+    if selection.project is not None:
+        asked.append(f"--project {in_quotes(selection.project)}")
+    if selection.since is not None:
+        asked.append(f"--since {selection.since.astimezone():%Y-%m-%d %H:%M}")
+    matches = f" matches {' '.join(asked)}" if asked else ""
+    return f"No session in {where}{matches}{more}"
 
 
 def find_file(name: str) -> str:

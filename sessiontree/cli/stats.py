@@ -7,7 +7,6 @@ and nothing is cut.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +17,7 @@ from sessiontree.cli.screen import Screen, screen, show
 from sessiontree.cli.terminal import is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.library.counts import By
+from sessiontree.library.homes import with_tilde
 from sessiontree.library.spending import Name, Spending, SpendingSum, Totals
 from sessiontree.ops.session import SessionTotals, SumsByCost, SumsOfAgents
 from sessiontree.text.amounts import counted, dollars, in_short
@@ -233,7 +233,4 @@ def _right(text: str, width: int) -> str:
 def _shown(name: Name, by: By) -> str:
     if name is None:
         return _UNKNOWN[by]
-    home = os.path.expanduser("~")
-    if by == "project" and f"{name}/".startswith(f"{home}/"):
-        name = "~" + name[len(home) :]
-    return one_line(name, _LONGEST)
+    return one_line(with_tilde(name) if by == "project" else name, _LONGEST)

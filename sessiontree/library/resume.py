@@ -23,7 +23,7 @@ from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageError, with_step
 from sessiontree.library import lookup
-from sessiontree.library.homes import agent_at, folders_of
+from sessiontree.library.homes import agent_at, choosing_home, folders_of
 from sessiontree.library.listing import Reaches, SessionInfo, every, facts_of, moment
 from sessiontree.library.places import Selection, conversations_in, files_in
 from sessiontree.operations.convert import convert_to
@@ -148,7 +148,7 @@ def plan(
     is_its_own = is_its_own and agent_at(one.file, environ) is target
     moves = cwd is not None and not _is_in(one, os.path.realpath(folder))
     if is_its_own and not (moves and not target.cd_option):
-        found = _with_own(one, target, folder, moves=moves)
+        found = _with_own(one, target, folder, environ, moves=moves)
         later = _later_in(given, one)
         return msgspec.structs.replace(found, warnings=[*found.warnings, *later])
     if not target.is_target:
@@ -200,9 +200,11 @@ def _folder(one: SessionInfo, cwd: str | None) -> str:
     raise with_step(error, "name folder")
 
 
-def _with_own(one: SessionInfo, agent: Agent, folder: str, *, moves: bool) -> Resumption:
+def _with_own(
+    one: SessionInfo, agent: Agent, folder: str, environ: Mapping[str, str], *, moves: bool
+) -> Resumption:
     id = agent.own_id(one.file) or one.id
-    command = _command(agent, id, os.path.abspath(one.file))
+    command = _command(agent, id, os.path.abspath(one.file), environ)
     if moves:
         command += [agent.cd_option, folder]
     warnings: list[str] = []
@@ -245,7 +247,7 @@ def _converted(
         except SessionExistsError as error:
             if not os.path.isfile(path):
                 raise
-            known = shlex.join(_command_for(agent, path))
+            known = shlex.join(_command_for(agent, path, environ))
             raise SessionExistsError(
                 f"{path} is there already, and is not replaced; '{known}' goes on with it; to go "
                 f"on with a copy of {one.file}, fork it first, and resume the fork",
@@ -254,7 +256,7 @@ def _converted(
         warnings = [*made.warnings, *(str(found) for found in session.damage)]
     if one.writer is not None:
         warnings.append(f"{one.writer} writes {one.file}; what it writes from now on is left out")
-    command = _command_for(agent, made.file)
+    command = _command_for(agent, made.file, environ)
     return Resumption(agent.name, command, folder, made.file, True, made.losses, warnings)
 
 
@@ -269,9 +271,9 @@ def path_for(agent: Agent, cwd: str, name: str, fs: FileSystem, environ: Mapping
     return os.path.join(place.folder, name)
 
 
-def _command_for(agent: Agent, file: str) -> list[str]:
-    return _command(agent, agent.own_id(file) or facts_of(file).id, file)
+def _command_for(agent: Agent, file: str, environ: Mapping[str, str]) -> list[str]:
+    return _command(agent, agent.own_id(file) or facts_of(file).id, file, environ)
 
 
-def _command(agent: Agent, id: str, file: str) -> list[str]:
-    return [agent.command, *agent.resume(id, file)]
+def _command(agent: Agent, id: str, file: str, environ: Mapping[str, str]) -> list[str]:
+    return [*choosing_home(agent, file, environ), agent.command, *agent.resume(id, file)]

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from sessiontree import agents
 from sessiontree.agents.agent import Agent
 from sessiontree.errors import UsageError
+from sessiontree.library.homes import homes_in
 from sessiontree.library.root import HOME_VARIABLE, default_root, named_store
 from sessiontree.storage.atomic import create_file, replace_file
 from sessiontree.storage.fs import DISK, os_errors
@@ -70,7 +71,8 @@ def uninstall(name: str) -> ConfigChange:
 
 def _path(agent: Agent) -> str:
     """The configuration of an agent."""
-    top = os.environ.get(agent.mcp.variable) or os.path.join("~", agent.mcp.folder)
+    homes = homes_in(os.environ.get(agent.mcp.variable))
+    top = homes[0] if homes else os.path.join("~", agent.mcp.folder)
     return os.path.abspath(os.path.join(os.path.expanduser(top), agent.mcp.file))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from sessiontree.agents import NAMES, AgentName
+from sessiontree.agents import NAMES, AgentName, command_of
 from sessiontree.core.entry import MAIN
 from sessiontree.errors import NothingToDoError, RefError, SessionTreeError
 from sessiontree.importing.importer import Batch, Importer, ImportResult
@@ -297,8 +297,8 @@ def resume_command(call: Call, given: CommandToResume) -> ResumeCommand:
         reaches=call.scope.is_inside,
     )
     warnings = list(found.warnings)
-    if shutil.which(found.command[0]) is None:
-        warnings.append(f"{found.command[0]!r} is not on the PATH")
+    if shutil.which(program := command_of(found.agent)) is None:
+        warnings.append(f"{program!r} is not on the PATH")
     return ResumeCommand(
         line=found.line,
         command=found.command,

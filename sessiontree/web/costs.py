@@ -5,7 +5,6 @@ Each sum says how it was made: what agents reported, list prices, and answers wi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -15,6 +14,7 @@ import msgspec
 from sessiontree.core.display import one_line
 from sessiontree.library.conversations import originals_first
 from sessiontree.library.counts import By, CountCache
+from sessiontree.library.homes import with_tilde
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.root import cache_folder
 from sessiontree.library.spending import Spending, SpendingSum, spending_of
@@ -73,9 +73,7 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
 def _row(by: By, name: str | None, row: SpendingSum) -> dict[str, Any]:
     used = row.usage
     shown = _UNKNOWN.get(by, "(none)") if name is None else name
-    home = os.path.expanduser("~")
-    if by == "project" and f"{shown}/".startswith(f"{home}/"):
-        shown = "~" + shown[len(home) :]
+    shown = with_tilde(shown) if by == "project" else shown
     return {
         "name": one_line(shown, 200),
         "sessions": f"{row.sessions:,}",

@@ -192,6 +192,22 @@ def test_the_variables_of_the_agents_are_obeyed(
             },
         ),
         (
+            {"HOME": "/u", "CLAUDE_CONFIG_DIR": "/a,/b", "CODEX_HOME": " /x, ~/y ,,"}
+            | {"GEMINI_CLI_HOME": "/g,/h", "PI_CODING_AGENT_SESSION_DIR": "/s,/t"},
+            {
+                "claude-code": ["/a/projects", "/b/projects"],
+                "codex": [
+                    *("/x/sessions", "/x/archived_sessions"),
+                    *(
+                        os.path.expanduser(f"~/y/{name}")
+                        for name in ("sessions", "archived_sessions")
+                    ),
+                ],
+                "gemini": ["/g/.gemini/tmp", "/h/.gemini/tmp"],
+                "pi": ["/s", "/t"],
+            },
+        ),
+        (
             {"PI_CODING_AGENT_DIR": "/p", "PI_CODING_AGENT_SESSION_DIR": "/s/../t"},
             {"pi": ["/t"]},
         ),
@@ -333,6 +349,50 @@ def test_half_written_rotating_and_foreign_files_hide_nothing(home: Path) -> Non
         assert all(line.startswith("Left out: ") for line in told)
         assert len(told) == 6
     assert agents() == ALL
+
+
+def test_several_homes_of_an_agent_are_used_by_every_command(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = home / ".claude-work"
+    (first,) = home.glob(".claude/projects/*/*.jsonl")
+    second = work / "projects" / "work" / first.name.replace("5e551015", "5e551016")
+    second.parent.mkdir(parents=True)
+    text = first.read_text().replace("5e551015", "5e551016")
+    second.write_text(text.replace("/home/user/project", str(home)))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{home}/.claude,{work}")
+    assert agents() == ["claude-code", *ALL]
+    assert printed_json("stats")["agents"]["claude-code"]["sessions"] == 2
+    assert str(second) in {hit["file"] for hit in printed_json("search", ".", "--regex")}
+    assert str(second) in {one["source"] for one in printed_json("backup")["new"]}
+    found = printed_json("resume", "5e551016")
+    id = second.stem
+    assert found["command"] == ["env", f"CLAUDE_CONFIG_DIR={work}", "claude", "--resume", id]
+    made = printed_json("resume", "pi-1", "--in", "claude-code", "--cwd", home)
+    assert made["file"].startswith(f"{home}/.claude/projects/")
+    assert made["command"][:2] == ["env", f"CLAUDE_CONFIG_DIR={home}/.claude"]
+
+
+def test_a_list_without_a_session_names_the_folders_that_it_looked_at(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(*words: str) -> str:
+        return run("ls", *words).stderr.strip()
+
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{home}/.claude,/gone")
+    there = "~/.claude/projects, ~/.codex/sessions, ~/.pi/agent/sessions, ~/.gemini/tmp"
+    assert told("--project", "/nowhere", "--agent", "pi") == (
+        f"No session in ~/.local/share/sessiontree or where agents keep theirs ({there}) matches "
+        "--agent pi --project '/nowhere'; not there: /gone/projects (CLAUDE_CONFIG_DIR)"
+    )
+    for name in os.listdir(home):
+        shutil.rmtree(home / name)
+    store = "No session in ~/.local/share/sessiontree or where agents keep theirs"
+    others = "~/.codex/sessions, ~/.pi/agent/sessions, ~/.gemini/tmp, ~/.factory/sessions"
+    named = "~/.claude/projects (CLAUDE_CONFIG_DIR), /gone/projects (CLAUDE_CONFIG_DIR)"
+    assert told() == f"{store}; not there: {named}, {others}"
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    assert told() == f"{store}; not there: ~/.claude/projects, {others}"
 
 
 @pytest.fixture
