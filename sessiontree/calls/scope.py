@@ -20,7 +20,7 @@ from sessiontree.errors import RefError, SessionNotFoundError, UsageError
 from sessiontree.library.homes import agent_folders
 from sessiontree.library.listing import SessionInfo, by_time
 from sessiontree.library.lookup import LATEST, find_session, find_session_to_write
-from sessiontree.library.places import Selection, conversations_in
+from sessiontree.library.places import Selection, conversations_in, project_in
 from sessiontree.ops.guidance import Refusal, ambiguous, nearest
 from sessiontree.storage.names import Report
 from sessiontree.storage.place import (
@@ -378,8 +378,8 @@ def _nearest_projects(project: str, among: Iterable[SessionInfo]) -> list[str]:
     """The working directories with the nearest names; without any, those that changed last."""
     named: dict[str, list[str]] = {}
     for cwd in dict.fromkeys(one.cwd for one in among if one.cwd):
-        named.setdefault(os.path.basename(cwd).casefold(), []).append(cwd)
-    name = os.path.basename(os.path.normpath(project)).casefold()
+        named.setdefault(project_in(cwd).casefold(), []).append(cwd)
+    name = project_in(project).casefold()
     names = get_close_matches(name[:_LONGEST_NAME], named, n=_MAX_NAMED) or list(named)
     return [cwd for each in names for cwd in named[each]][:_MAX_NAMED]
 

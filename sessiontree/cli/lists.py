@@ -12,7 +12,6 @@ the whole snippet are printed.
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -39,6 +38,7 @@ from sessiontree.library.lookup import (
     shown_id,
     title_of,
 )
+from sessiontree.library.places import project_in
 from sessiontree.library.root import store_of_command
 from sessiontree.library.search import SessionsOfHits, described, has_blobs, unknown_role
 from sessiontree.library.search_file import SearchHit
@@ -185,7 +185,7 @@ def _project(cwd: str | None, cap: int, screen: Screen) -> str:
         return ""
     path = with_tilde(cwd)
     if screen.width < _VERY_WIDE:
-        return cut(os.path.basename(path.rstrip(os.sep)) or path, cap)
+        return cut(project_in(path), cap)
     return cut_start(one_line(path, _MAX), cap)
 
 
@@ -322,7 +322,7 @@ def _heading(hit: SearchHit, one: SessionInfo | None, screen: Screen) -> str:
         return cut(hit.file, screen.width)
     when = f"{_ago(one.modified, screen)} ago".replace("now ago", "now")
     facts = [_session(hit), when, agent_of(one)]
-    facts += [one_line((one.cwd or "").rstrip("/").rpartition("/")[2], 20)]
+    facts += [one_line(project_in(one.cwd), 20)]
     about = " · ".join(filter(None, facts))
     title = cut(title_of(one, screen.width), max(10, screen.width - columns_of(about) - 2))
     return f"{screen.styled(title, 'title')}  {screen.styled(about, 'dim')}"

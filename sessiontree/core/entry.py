@@ -459,8 +459,12 @@ def is_of_subagent(lane: str | None) -> bool:
     return lane is not None and lane.startswith(AGENT_LANE)
 
 
-_AGO: Final = re.compile(r"(\d{1,6})([mhdw])")
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO: Final = re.compile(
+    r"(\d{1,6})\s*(?:(mo)(?:nths?)?|(m)(?:in(?:ute)?s?)?|(h)(?:ours?)?|(d)(?:ays?)?|(w)(?:eeks?)?|"
+    r"(y)(?:ears?)?)(?:\s+ago)?"
+)
+_MINUTES: Final = {"m": 1, "h": 60, "d": 1440, "w": 7 * 1440, "mo": 30 * 1440, "y": 365 * 1440}
+_WEEK: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def moment_of(timestamp: object) -> datetime | None:
@@ -481,15 +485,27 @@ def seconds_of(timestamp: object) -> float | None:
 
 
 def moment_given(text: str, now: datetime) -> datetime:
-    """The time that a user names: a date, a date and time, or how long before `now`, such as `7d`.
+    """The time that a user names: a date, a date and time, a day, or how long before `now`.
+
+    A day, such as `yesterday` or the last `monday`, begins at midnight here.
 
     Raises:
         UsageError: the text is not such a time.
     """
+    word = text.strip().lower()
     try:
-        if ago := _AGO.fullmatch(text):
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if ago := _AGO.fullmatch(word):
+            unit = next(filter(None, ago.groups()[1:]))
+            return now - timedelta(minutes=int(ago[1]) * _MINUTES[unit])
+        today = now.astimezone().date()
+        days = {"today": 0, "yesterday": 1}
+        days |= {day: (today.weekday() - number) % 7 for number, day in enumerate(_WEEK)}
+        if word in days:
+            text = (today - timedelta(days=days[word])).isoformat()
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        forms = "a date such as 2026-01-31, a date and time, or how long ago: 30m, 12h, 7d, 2w"
+        forms = (
+            "a date such as 2026-01-31, a date and time, 'yesterday', 'monday', or how long ago: "
+            "30m, 12h, 7d, 2w"
+        )
         raise UsageError(f"not a time; give {forms}") from None

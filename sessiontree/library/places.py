@@ -55,7 +55,8 @@ class Selection(msgspec.Struct, frozen=True):
 
     Attributes:
         agents: those of these agents, by their short names; all if empty.
-        project: those of this working directory, by its path or its last part; None for all.
+        project: those of this working directory or below it, by its path or names in it; None for
+            all.
         since: those changed since then; None for all.
     """
 
@@ -77,10 +78,25 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def _is_of_project(cwd: str | None, project: str) -> bool:
+    """True if a working directory is a path or below it, or has a name or names in its path."""
     if cwd is None:
         return False
-    is_name = os.sep not in project and project not in (os.curdir, os.pardir)
-    return cwd == os.path.abspath(project) or (is_name and os.path.basename(cwd) == project)
+    own, asked = parts_of_path(cwd), parts_of_path(os.path.expanduser(project))
+    if project.startswith(("/", "~")) or {os.curdir, os.pardir} & set(asked):
+        asked = parts_of_path(os.path.abspath(os.path.expanduser(project)))
+        return own[: len(asked)] == asked
+    starts = range(len(own) - len(asked) + 1)
+    return any(own[start : start + len(asked)] == asked for start in starts)
+
+
+def parts_of_path(path: str) -> list[str]:
+    """The names in a path, also one of Windows."""
+    return list(filter(None, path.replace("\\", "/").split("/")))
+
+
+def project_in(cwd: str | None) -> str:
+    """The name of the project of a working directory: the last name in its path."""
+    return next(reversed(parts_of_path(cwd or "")), cwd or "")
 
 
 def is_folder(place: str) -> bool:

@@ -22,7 +22,7 @@ from sessiontree.ops.budget import Budgeted, Paged, page_of, short_list, size
 from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, OfSession, PagedOfSession
+from sessiontree.ops.params import FORMS_OF_TIME, Call, OfSession, PagedOfSession
 from sessiontree.ops.params import SessionName as Name
 from sessiontree.session import Session
 
@@ -220,8 +220,7 @@ class Gc(Budgeted):
             "--as-of",
             metavar="TIME",
             kind="time",
-            help="Use this time as the current time: a date, a date and time, or how long ago, "
-            "such as 30m, 12h, 7d or 2w.",
+            help=f"Use this time as the current time: {FORMS_OF_TIME}",
         ),
         only_for_people,
     ] = None

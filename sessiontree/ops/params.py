@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -85,6 +85,8 @@ EntryRef = Annotated[str, msgspec.Meta(description=ABOUT_REF, examples=["@"])]
 
 HandleForm = str | dict[str, Any]
 """A handle as text, or as the JSON object of either form."""
+
+FORMS_OF_TIME: Final = "a date or time, 'yesterday', or how long ago: 30m, 12h, 2w."
 
 Root = Annotated[
     str | None,

@@ -51,7 +51,7 @@ from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, s
 from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import CHANGE, Refusal
 from sessiontree.ops.operation import SESSION
-from sessiontree.ops.params import Call, NameOfOne, NoPager, OfSession
+from sessiontree.ops.params import FORMS_OF_TIME, Call, NameOfOne, NoPager, OfSession
 from sessiontree.text.pattern import AllOf, Pattern, query
 
 if TYPE_CHECKING:  # a list of sessions starts without them
@@ -75,10 +75,9 @@ Project = Annotated[
         "--project",
         metavar="DIR",
         kind="path",
-        help="Only sessions of this working directory: its path, or the last part of it.",
+        help="Only sessions of this directory or below it: a path, or a name in it.",
     ),
 ]
-FORMS_OF_TIME: Final = "a date, a date and time, or how long ago: 30m, 12h, 7d, 2w."
 
 
 def time_option(option: str, help: str) -> Meta:

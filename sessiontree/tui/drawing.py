@@ -20,6 +20,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, facts_of, moment
 from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, title_of
 from sessiontree.library.one import opened_by_ends
+from sessiontree.library.places import project_in
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago, briefly_ago, counted, dollars
 from sessiontree.text.columns import (
@@ -71,8 +72,8 @@ def session_line(one: SessionInfo, width: int, now: datetime) -> Line:
 
 
 def folder_of(one: SessionInfo) -> str:
-    """The last part of the working directory."""
-    return one_line((one.cwd or "").rstrip("/").rpartition("/")[2])
+    """The name of the project."""
+    return one_line(project_in(one.cwd))
 
 
 def preview_lines(one: SessionInfo, width: int, now: datetime) -> list[Line]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,12 +15,15 @@ from sessiontree.core.entry import (
     MARKERS,
     decode_leniently,
     decode_object,
+    moment_given,
     moment_of,
     seconds_of,
 )
+from sessiontree.errors import UsageError
 from sessiontree.library.listing import moment
 from tests.support.lines import entry
 from tests.support.table import for_each
+from tests.support.terminal import utc
 
 
 def test_all_but_the_structure_is_read_by_key() -> None:
@@ -112,3 +116,35 @@ def test_a_stored_time_means_the_same_wherever_it_is_read(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+MONDAY = datetime(2026, 11, 23, 12, 30, tzinfo=UTC)
+
+
+@for_each(
+    ("text", "expected"),
+    [
+        ("30m", "2026-11-23T12:00"),
+        ("2 weeks", "2026-11-09T12:30"),
+        ("3 days ago", "2026-11-20T12:30"),
+        ("1 Hour", "2026-11-23T11:30"),
+        ("2mo", "2026-09-24T12:30"),
+        ("1y", "2025-11-23T12:30"),
+        ("today", "2026-11-23T00:00"),
+        (" Yesterday ", "2026-11-22T00:00"),
+        ("monday", "2026-11-23T00:00"),
+        ("tuesday", "2026-11-17T00:00"),
+        ("2026-01-31", "2026-01-31T00:00"),
+        ("2026-01-31 10:15", "2026-01-31T10:15"),
+    ],
+)
+def test_a_user_names_a_time_by_a_date_a_day_or_how_long_ago(text: str, expected: str) -> None:
+    with utc():
+        found = moment_given(text, MONDAY)
+    assert found.isoformat() == f"{expected}:00+00:00"
+
+
+@for_each("text", ["", "tomorrow", "7", "2 fortnights", "m", "999999y", "next week"])
+def test_what_is_not_a_time_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(UsageError, match=r"not a time; give a date such as .*'yesterday'"):
+        moment_given(text, MONDAY)

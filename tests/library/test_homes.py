@@ -19,7 +19,7 @@ from sessiontree.calls.scope import Scope
 from sessiontree.library import counts
 from sessiontree.library.homes import agent_folders, folders_of
 from sessiontree.library.places import Selection
-from tests.support.sessions import said, version_1
+from tests.support.sessions import by_hand, said, version_1
 from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, run
 
@@ -228,6 +228,52 @@ def test_without_a_home_in_the_environment_the_user_s_own_is_taken(home: Path) -
 def test_one_folder_in_another_is_walked_once(home: Path) -> None:
     environ = {"CODEX_HOME": str(home / ".codex"), "PI_CODING_AGENT_SESSION_DIR": str(home)}
     assert agent_folders(environ) == [str(home)]
+
+
+CWDS = [
+    "/u/clients/acme/billing",
+    "/u/clients/acme",
+    "/u/clients/acme-2",
+    "C:\\Users\\me\\zorb-app",
+]
+
+
+@for_each(
+    ("project", "expected"),
+    [
+        ("/u/clients/acme", [0, 1]),
+        ("~/clients/acme/", [0, 1]),
+        ("~/clients", [0, 1, 2]),
+        ("acme", [0, 1]),
+        ("acme/billing", [0]),
+        ("billing/acme", []),
+        ("cme", []),
+        ("zorb-app", [3]),
+        ("c:\\Users", []),
+        ("C:\\Users", [3]),
+        ("me/zorb-app", [3]),
+        ("/clients", []),
+        ("/", [0, 1, 2, 3]),
+    ],
+)
+def test_a_project_is_a_path_or_names_anywhere_in_a_path(
+    project: str, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/u")
+    for number, cwd in enumerate(CWDS):
+        by_hand(tmp_path / f"{number}.jsonl", "hello", cwd=cwd, id=f"id-{number}")
+    found = [Path(row["file"]).stem for row in listed(tmp_path, "--project", project)]
+    assert sorted(found) == [str(number) for number in expected]
+
+
+def test_a_project_is_relative_to_the_current_directory_if_it_has_dots(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "own").mkdir()
+    monkeypatch.chdir(home / "own")
+    said(Store(), "Here", cwd=str(home / "own" / "below"))
+    assert [row["firstMessage"] for row in listed("--project", ".")] == ["Here"]
+    assert [row["firstMessage"] for row in listed("--project", "../own/below")] == ["Here"]
 
 
 @for_each(

@@ -80,7 +80,7 @@ def test_a_list_takes_the_filters_of_ls(
 @for_each(
     ("name", "params", "kind"),
     [
-        ("list", {"since": "yesterday"}, "bad_parameter"),
+        ("list", {"since": "the other day"}, "bad_parameter"),
         ("list", {"agents": ["vim"]}, "bad_parameter"),
         ("list", {"limit": 0}, "bad_parameter"),
         ("list", {"cursor": "x"}, "bad_cursor"),
