@@ -146,6 +146,26 @@ chooses another method where it is given: that of its name, or the one behind `=
 
 COMMANDS: Final = {name: made for section in SECTIONS.values() for name, made in section.items()}
 
+SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("grep", "find"), ("search",)),
+    **dict.fromkeys(("list", "sessions"), ("ls",)),
+    **dict.fromkeys(("cost", "costs", "usage"), ("stats",)),
+    **dict.fromkeys(("rm", "remove", "delete"), ("trash",)),
+    **dict.fromkeys(("check", "fsck"), ("verify",)),
+    **dict.fromkeys(("title", "name"), ("rename",)),
+    "cat": ("show", "context"),
+    "checkout": ("switch",),
+    "continue": ("resume",),
+    "info": ("show",),
+    "log": ("tree",),
+    "mv": ("move-project",),
+    "open": ("show",),
+    "tag": ("label",),
+    "tui": ("browse",),
+    "web": ("view",),
+}
+"""The commands that people mean by the names that other programs have for them."""
+
 _INTERRUPTED: Final = 130
 _WITH_SECRETS: Final = "sessiontree.with_secrets"
 
@@ -199,6 +219,8 @@ class Commands(click.Group):
             from sessiontree.tui.frame import can_run  # only the bare command needs it
 
             args = ["browse"] if can_run() else args
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
         ctx.meta[_WITH_SECRETS] = _with_secrets(args)
         return super().parse_args(ctx, args)
 
@@ -209,8 +231,9 @@ class Commands(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             import difflib  # only a misspelt command needs it
 
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "'--help' lists the commands"
+            near = SYNONYMS.get(name) or difflib.get_close_matches(name, COMMANDS, n=1)
+            meant = " or ".join(map(repr, near))
+            hint = f"did you mean {meant}?" if near else "'sessiontree help' lists the commands"
             ctx.fail(f"there is no command {terminal.as_line(name)!r}; {hint}")
         return super().resolve_command(ctx, args)
 
@@ -377,5 +400,5 @@ def main() -> None:
       sessiontree tree chat.jsonl
       sessiontree context chat.jsonl --json
 
-    'sessiontree demo' runs a longer example.
+    'sessiontree help COMMAND' describes a command. 'sessiontree demo' runs a longer example.
     """

@@ -6,9 +6,9 @@ import sys
 import click
 
 import sessiontree
-from sessiontree.cli import COMMANDS, main
+from sessiontree.cli import COMMANDS, SYNONYMS, main
 from tests.support.table import for_each
-from tests.support.terminal import done
+from tests.support.terminal import done, refused
 
 
 def command(name: str) -> click.Command:
@@ -47,6 +47,38 @@ def test_help_lists_every_command_and_shows_an_example(flag: str) -> None:
         assert f"  {name} " in shown
         assert text in shown
     assert "sessiontree append chat.jsonl" in shown
+
+
+@for_each(
+    ("words", "same"),
+    [((), ("--help",)), (("stats",), ("stats", "-h")), (("blob", "ls"), ("blob", "ls", "-h"))],
+)
+def test_help_is_a_command_too(words: tuple[str, ...], same: tuple[str, ...]) -> None:
+    assert done("help", *words) == done(*same)
+
+
+@for_each(
+    ("name", "hint"),
+    [
+        ("grep", "did you mean 'search'?"),
+        ("find", "did you mean 'search'?"),
+        ("log", "did you mean 'tree'?"),
+        ("usage", "did you mean 'stats'?"),
+        ("rm", "did you mean 'trash'?"),
+        ("cat", "did you mean 'show' or 'context'?"),
+        ("continue", "did you mean 'resume'?"),
+        ("serach", "did you mean 'search'?"),
+        ("qqq", "'sessiontree help' lists the commands"),
+    ],
+)
+def test_a_command_of_another_program_is_answered_with_the_one_here(name: str, hint: str) -> None:
+    assert f"there is no command '{name}'; {hint}" in refused(name, "x", status=2)
+    assert f"there is no command '{name}'; {hint}" in refused("help", name, status=2)
+
+
+def test_each_name_of_another_program_leads_to_a_command_and_hides_none() -> None:
+    assert not SYNONYMS.keys() & COMMANDS
+    assert {name for names in SYNONYMS.values() for name in names} <= COMMANDS.keys()
 
 
 @for_each("flag", ["--help", "--version"])

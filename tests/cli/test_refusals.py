@@ -269,7 +269,7 @@ def test_an_error_of_any_kind_is_one_line(
 
 def test_an_unknown_command_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     assert "did you mean 'switch'?" in is_misused(tmp_path, "swich", "x")
-    assert "'--help' lists the commands" in is_misused(tmp_path, "\x1b[31m", "x")
+    assert "'sessiontree help' lists the commands" in is_misused(tmp_path, "\x1b[31m", "x")
 
 
 def test_a_newline_in_a_path_does_not_make_a_second_line(tmp_path: Path) -> None:
