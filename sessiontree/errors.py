@@ -30,6 +30,7 @@ Step = Literal[
     "name root",
     "name store",
     "copy",
+    "hide",
 ]
 """What a caller can do about an error."""
 

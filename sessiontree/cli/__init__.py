@@ -120,6 +120,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "lists+ops.session:SESSION.trashed SESSION=restore",
             "Restore sessions from the trash, or list the trash.",
         ),
+        "hide": ("lists:hide_sessions", "Take sessions off the lists, or bring them back."),
         "move-project": (
             "ops.session:SESSION.move_project",
             "Move the sessions of a renamed directory.",
@@ -303,6 +304,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "name root": "--root DIR",
     "name store": "--store ADDRESS",
     "copy": "'sessiontree copy' makes the first copy",
+    "hide": "{command} takes it off the lists",
 }
 """How the command line does what helps."""
 

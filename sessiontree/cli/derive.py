@@ -159,7 +159,17 @@ class CommandCall(Call):
     def file_in_store(self, session: str) -> str:
         from sessiontree.store import path_of_ref  # few commands need it
 
-        return path_of_ref(session) or self.store.find(session, report=self.leave_out).file
+        try:
+            return path_of_ref(session) or self.store.find(session, report=self.leave_out).file
+        except RefError as error:
+            if error.candidates:
+                raise
+            unknown = error
+        from sessiontree.cli.lookup import agent_file
+
+        if (file := agent_file(session)) is None:
+            raise unknown
+        return file  # which the store refuses
 
     def file_in_trash(self, session: str) -> str:
         from sessiontree.store import path_of_ref

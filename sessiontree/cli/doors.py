@@ -63,6 +63,7 @@ def browse(places: tuple[str, ...]) -> None:
 
 def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
     """Draw the list, and then import what is slow to import."""
+    from sessiontree.library.hidden import without_hidden
     from sessiontree.library.places import Selection, conversations_in, in_order
 
     looked_in = places_at(places)
@@ -70,7 +71,8 @@ def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
 
     def find() -> list[SessionInfo]:
         problems.clear()
-        return in_order(conversations_in(looked_in, Selection(), problems.append), "modified")
+        found = conversations_in(looked_in, Selection(), problems.append)
+        return in_order(without_hidden(found), "modified")
 
     sessions = None
     if file is None:

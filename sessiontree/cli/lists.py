@@ -19,7 +19,11 @@ from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
+import click
+
 from sessiontree.agents import command_of
+from sessiontree.cli import arguments
+from sessiontree.cli.arguments import SESSION_FILE
 from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.lookup import none_found, relative_path
 from sessiontree.cli.output import out_json_list
@@ -27,8 +31,9 @@ from sessiontree.cli.screen import Screen, screen, show
 from sessiontree.cli.terminal import end, finish, is_terminal, out, short, tell, write
 from sessiontree.core.display import in_quotes, one_line, printable
 from sessiontree.core.entry import seconds_of
+from sessiontree.library.hidden import hide, unhide
 from sessiontree.library.homes import with_tilde
-from sessiontree.library.listing import SessionInfo, moment
+from sessiontree.library.listing import SessionInfo, facts_of, moment
 from sessiontree.library.lookup import (
     agent_of,
     model_of,
@@ -271,6 +276,29 @@ def _(call: CommandCall, done: RemovedSessions) -> None:
     for problem in done.problems:
         tell(f"Error: {problem}")
     end(done.problems)
+
+
+@arguments.command("hide", json="a list of the sessions")
+@click.argument("sessions", metavar="SESSION…", nargs=-1, required=True, type=SESSION_FILE)
+@click.option("--undo", is_flag=True, help="Bring the sessions back to the lists.")
+def hide_sessions(sessions: tuple[str, ...], undo: bool, as_json: bool) -> None:
+    """'ls', 'browse' and 'view' no longer list the sessions, and 'latest' is none of them; 'ls
+    --hidden' lists them. 'search' and 'stats' still count them, and their ids still name them. No
+    session file is touched, also not an agent's.
+
+    \b
+    Example:
+      sessiontree hide 17e4c773
+      sessiontree ls --hidden
+      sessiontree hide --undo 17e4c773
+    """
+    found = [facts_of(file) for file in sessions]
+    (unhide if undo else hide)({one.id for one in found})
+    verb = "Brought back to" if undo else "Took off"
+    for one in found:
+        tell(f"{verb} the lists: {short_id(one.id)}  {title_of(one, _TITLE)}")
+    if as_json:
+        out_json_list(found)
 
 
 _ROLES: Final = {"user": "prompt", "tool": "tool", "assistant": ""}

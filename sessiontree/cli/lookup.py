@@ -6,14 +6,15 @@ import os
 import shlex
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 
 from sessiontree.cli.terminal import tell
 from sessiontree.core.display import in_quotes
-from sessiontree.errors import NotASessionError, SessionNotFoundError
+from sessiontree.errors import NotASessionError, RefError, SessionNotFoundError
 from sessiontree.library.homes import agent_folders, missing_folders, with_tilde
 from sessiontree.library.listing import facts_of
-from sessiontree.library.lookup import find_session, find_session_to_write
-from sessiontree.library.places import Selection
+from sessiontree.library.lookup import find, find_session, find_session_to_write
+from sessiontree.library.places import Selection, conversations_in
 from sessiontree.library.root import named_store, naming_variable, store_of_command
 from sessiontree.storage.names import unreadable
 from sessiontree.storage.place import is_address, is_session_address, path_of, without_secret
@@ -152,6 +153,14 @@ def _command() -> str:
     """The command that lists the sessions."""
     given = store_of_command()
     return "sessiontree ls" + ("" if given is None else f" --store {shlex.quote(shown(given))}")
+
+
+def agent_file(name: str) -> str | None:
+    """The file of the one session of an agent with a name or an id, or None."""
+    found = conversations_in(agent_folders(), Selection(), lambda problem: None)
+    with suppress(RefError):
+        return find(name, found, "", "").file
+    return None
 
 
 def relative_path(file: str) -> str:

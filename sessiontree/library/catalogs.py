@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessiontree.errors import (
+    ForeignFormatError,
     NothingToDoError,
     SessionBusyError,
     SessionExistsError,
@@ -28,6 +29,7 @@ from sessiontree.errors import (
     UsageError,
     with_step,
 )
+from sessiontree.library.homes import agent_at
 from sessiontree.library.listing import (
     HEAD,
     TAIL,
@@ -150,6 +152,9 @@ class Catalog:
 
     def trash(self, file: str, stamp: str) -> str:
         """Move a session to the trash, below `stamp`; return its file there."""
+        if not self.holds(file) and (agent := agent_at(file)) is not None:
+            message = f"{file} is kept by {agent.program}, and is never touched"
+            raise with_step(ForeignFormatError(message, file, agent.program), "hide")
         name = self._name(file)
         if name is None:
             raise UsageError(

@@ -27,6 +27,7 @@ from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
 from sessiontree.library.conversations import conversations, in_store
+from sessiontree.library.hidden import without_hidden
 from sessiontree.library.listing import (
     TAIL,
     Reaches,
@@ -75,12 +76,12 @@ def short_id(id: str) -> str:
 def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
     """The session that a ref names; RefError if it names none, or more than one.
 
-    `among` has the one that `latest` means first; the message says `where` they are, in
-    words, and the `command` that lists them. The candidates of the error are in the order of
-    `among`; where several files have one id, they are its paths.
+    `among` has the one that `latest` means first, but for those that are hidden; the message says
+    `where` they are, in words, and the `command` that lists them. The candidates of the error are
+    in the order of `among`; where several files have one id, they are its paths.
     """
-    if ref == LATEST and among:
-        return among[0]
+    if ref == LATEST and (visible := without_hidden(among)):
+        return visible[0]
     found = [one for one in among if one.id == ref] or _by_name(ref, among)
     if not found and len(ref) >= SHORTEST_PREFIX:
         found = [one for one in among if one.id.startswith(ref)]

@@ -23,6 +23,7 @@ from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageError, with_step
 from sessiontree.library import lookup
+from sessiontree.library.hidden import without_hidden
 from sessiontree.library.homes import agent_at, choosing_home, folders_of
 from sessiontree.library.listing import Reaches, SessionInfo, every, facts_of, moment
 from sessiontree.library.places import Selection, conversations_in, files_in
@@ -90,7 +91,7 @@ def session_to_resume(
         where = "of the store or of an agent"
         return lookup.find(ref, found, where, "sessiontree ls")
     here = os.path.realpath(cwd)
-    own = [one for one in found if ref is not None or _is_in(one, here)]
+    own = without_hidden(one for one in found if ref is not None or _is_in(one, here))
     if own:
         return own[0]
     likely = [f"{one.id} ({one.cwd or 'no directory'})" for one in found[:5]]

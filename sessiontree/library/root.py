@@ -71,6 +71,11 @@ def default_root() -> str:
         return store
     if home := os.environ.get(HOME_VARIABLE):
         return os.path.expanduser(home)
+    return data_folder()
+
+
+def data_folder() -> str:
+    """The folder of this user's data."""
     return _user_folder("XDG_DATA_HOME", "~/.local/share", on_mac="~/Library/Application Support")
 
 

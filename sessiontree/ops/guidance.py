@@ -131,6 +131,7 @@ _STEPS: Final[Mapping[errors.Step | None, str]] = {
     "name folder": "Give `cwd`: a folder that is there.",
     "name session": "Give `session`: the session that the handle is in.",
     "name root": "Give `root`: the folder below which the file is.",
+    "hide": "Leave it to its agent; session.trash takes a session of the store.",
     "copy": "Ask the user to copy the sessions there first.",
     "name store": "Ask the user to serve the store that the session is in.",
 }

@@ -32,6 +32,7 @@ from sessiontree.library.counts import (
     with_branches,
     with_counts,
 )
+from sessiontree.library.hidden import hidden_ids
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import (
     ORDERS,
@@ -154,6 +155,11 @@ class SessionList(Selected):
     limit: Annotated[
         Positive | None, opt("--limit", metavar="N", help="At most so many sessions.")
     ] = None
+    hidden: Annotated[
+        bool,
+        opt("--hidden", help="List the sessions that 'hide' took off the lists."),
+        only_for_people,
+    ] = False
     branches: Annotated[
         bool, opt("--branches", help="Also count the branches; this reads whole files.")
     ] = False
@@ -234,6 +240,8 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
     agents, copies of a sync program. The row is the copy with the latest activity, and says where
     the others are. A label or a name makes no copy newer.
 
+    'hide' takes a session off the list, and --hidden lists the hidden sessions.
+
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
     agent reported.
@@ -247,7 +255,9 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
     """
     selection, places = _selection(given), call.places(given.places)
     every = _sessions(call, places, Selection())
-    found = in_order(filter(selection.takes, every), given.order)[: given.limit]
+    ids = hidden_ids()
+    listed = (one for one in every if (one.id in ids) is given.hidden and selection.takes(one))
+    found = in_order(listed, given.order)[: given.limit]
     if not found:
         call.tell_none(selection, places)
     if not call.rows:

@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import MAIN
+from sessiontree.library.hidden import hide
+from sessiontree.library.homes import agent_at
+from sessiontree.library.listing import facts_of
 from sessiontree.library.one import open_to_write
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
@@ -141,8 +144,19 @@ def export(file: str, uuid: str, target: str) -> str:
     return f"exported as {'a page' if is_page else 'Markdown'} to {path}"
 
 
-def trash(file: str) -> str:
-    """Move a session to the trash of the store."""
+def removal(file: str) -> str:
+    """The question before `remove`."""
+    agent = agent_at(file)
+    if agent is None:
+        return "Move this session to the trash?"
+    return f"{agent.program} keeps this session: its file stays. Hide it from the lists?"
+
+
+def remove(file: str) -> str:
+    """Move a session to the trash of the store; hide the session of an agent."""
+    if agent_at(file) is not None:
+        hide([facts_of(file).id])
+        return "hidden; 'sessiontree hide --undo' brings it back"
     Store().trash(whole_path(file))
     return "moved to the trash; 'sessiontree restore' brings it back"
 

@@ -20,7 +20,7 @@ from sessiontree.tui.drawing import last_line, row_line, rows_of
 from sessiontree.tui.leaving import ViewServers, ask_to_resume
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.loader import FileReader
-from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, TRASHED, View, key
+from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
 from sessiontree.views.layout import OutlineRow
 from sessiontree.views.rows import read_turn
 from sessiontree.views.turns import (
@@ -56,7 +56,7 @@ class OutlineView(View, inherit_bindings=False):
         key("e", "export", "export the path as Markdown, or the session as a page: .html"),
         key("y", "copy", "copy the prompt"),
         key("w", "view", "open the turn in the browser"),
-        key("t", "trash", "move the session to the trash"),
+        key("t", "trash", "move the session to the trash, or hide an agent's"),
         key("f5", "read", "read the session again", "F5"),
         HELP,
         BACK,
@@ -329,10 +329,10 @@ class OutlineView(View, inherit_bindings=False):
             self.tell("copied the prompt, as far as the terminal allows it")
 
     def action_trash(self) -> None:
-        self.confirm(TRASHED, lambda: self.run_worker(self._trash()))
+        self.confirm(loader.removal(self.file), lambda: self.run_worker(self._trash()))
 
     async def _trash(self) -> None:
-        done = await self.tried(asyncio.to_thread(loader.trash, self.file))
+        done = await self.tried(asyncio.to_thread(loader.remove, self.file))
         if done is not None:
             self.dismiss(True)
 

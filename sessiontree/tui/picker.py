@@ -21,7 +21,7 @@ from sessiontree.tui.drawing import matching, preview_lines, session_line, title
 from sessiontree.tui.leaving import Resume, ViewServers, ask_to_resume
 from sessiontree.tui.lines import Bar, Lines, PreviewLines
 from sessiontree.tui.outline import OutlineView
-from sessiontree.tui.view import HELP, MOVING, TRASHED, View, key
+from sessiontree.tui.view import HELP, MOVING, View, key
 
 Find = Callable[[], list[SessionInfo]]
 """Reads the list of all sessions."""
@@ -44,7 +44,7 @@ class Picker(View, inherit_bindings=False):
         key("ctrl+e", "costs", "add up what the sessions of the list cost", "Ctrl-E"),
         key("ctrl+r", "resume", "resume the session in its agent, or in another", "Ctrl-R"),
         key("ctrl+y", "copy", "copy the id of the session", "Ctrl-Y"),
-        key("ctrl+t", "trash", "move the session to the trash", "Ctrl-T"),
+        key("ctrl+t", "trash", "move the session to the trash, or hide an agent's", "Ctrl-T"),
         key("f5", "read", "read the list again", "F5"),
         HELP,
         key("escape", "clear", "clear the filter; without a filter, end", "Esc"),
@@ -206,7 +206,7 @@ class Picker(View, inherit_bindings=False):
     def action_trash(self) -> None:
         if (one := self.chosen) is not None:
             file = one.file
-            self.confirm(TRASHED, lambda: self.start(loader.trash, file))
+            self.confirm(loader.removal(file), lambda: self.start(loader.remove, file))
 
 
 def _sorted(sessions: list[SessionInfo], order: str) -> list[SessionInfo]:

@@ -47,7 +47,6 @@ LETTERS = (
     key("G", "go_to(-1)", "the last line"),
 )
 HELP = key("question_mark,f1", "keys", "list the keys", "?")
-TRASHED: Final = "Move this session to the trash?"
 BACK = key("escape,q", "back", "go back; Ctrl-Q ends the browser", "Esc q")
 
 

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.counts import BY
+from sessiontree.library.hidden import without_hidden
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import title_of
 from sessiontree.page.document import asset as page_asset
@@ -108,7 +109,9 @@ class App:
         found = await asyncio.to_thread(self._sessions.read, counted=is_counted)
         problems = [one_line(each, 400) for each in self._sessions.problems[:20]]
         places = [one_line(without_secret(each), 400) for each in self._sessions.places]
-        return json({"sessions": described(found), "problems": problems, "places": places})
+        return json(
+            {"sessions": described(without_hidden(found)), "problems": problems, "places": places}
+        )
 
     async def _search(self, request: Request) -> Response:
         given = request.query_params

@@ -21,7 +21,7 @@ from sessiontree.library.homes import agent_folders, folders_of
 from sessiontree.library.places import Selection
 from tests.support.sessions import by_hand, said, version_1
 from tests.support.table import for_each
-from tests.support.terminal import done, printed_json, run
+from tests.support.terminal import done, printed_json, refused, run
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents"
 KEPT = {
@@ -439,6 +439,39 @@ def test_a_list_without_a_session_names_the_folders_that_it_looked_at(
     assert told() == f"{store}; not there: {named}, {others}"
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     assert told() == f"{store}; not there: ~/.claude/projects, {others}"
+
+
+def test_a_hidden_session_is_off_the_lists_and_still_found(home: Path) -> None:
+    before = {path: path.read_bytes() for path in home.rglob("*.jsonl")}
+    newest = listed()[0]["id"]
+    id = next(row["id"] for row in listed() if row["agent"] == "claude-code")
+    told = run("hide", id[:8], newest)
+    assert [line[:20] for line in told.stderr.splitlines()] == ["Took off the lists: "] * 2
+    assert not {id, newest} & {row["id"] for row in listed()}
+    assert {row["id"] for row in listed("--hidden")} == {id, newest}
+    assert printed_json("show", "latest")["id"] == listed()[0]["id"]
+    assert printed_json("show", id)["id"] == id
+    assert id in {hit["session"] for hit in printed_json("search", ".", "--regex")}
+    assert printed_json("stats")["agents"]["claude-code"]["sessions"] == 1
+    done("hide", "--undo", id, newest)
+    assert listed("--hidden") == []
+    assert listed()[0]["id"] == newest
+    assert {path: path.read_bytes() for path in home.rglob("*.jsonl")} == before
+
+
+def test_the_newest_session_of_a_directory_is_not_a_hidden_one(home: Path) -> None:
+    ids = [said(Store(), text, cwd=os.getcwd()) for text in ("old", "new")]
+    done("hide", Path(ids[1]))
+    assert "old" in Path(printed_json("resume", "--in", "codex")["file"]).read_text()
+
+
+def test_the_trash_refuses_an_agent_s_session_and_offers_to_hide_it(home: Path) -> None:
+    (row,) = listed("--agent", "claude-code")
+    for name in (row["id"], row["id"][:8], row["file"]):
+        told = refused("trash", name)
+        assert f"{row['file']} is kept by Claude Code, and is never touched" in told
+        assert f"'sessiontree hide {row['file']}' takes it off the lists" in told
+    assert "no session in" in refused("trash", "nobody")
 
 
 @pytest.fixture

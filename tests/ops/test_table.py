@@ -25,7 +25,7 @@ BY_HAND = {
 }
 WITHOUT_METHOD = {
     *("backup", "blob", "browse", "call", "copy", "demo", "follow", "mcp", "migrate"),
-    *("sync", "verify", "view"),
+    *("hide", "sync", "verify", "view"),
 }
 AGAIN = " You can give it more than once."
 
