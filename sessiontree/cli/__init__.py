@@ -14,7 +14,7 @@ import importlib
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -22,6 +22,9 @@ from sessiontree import __version__
 from sessiontree.cli import terminal
 from sessiontree.core.display import in_quotes
 from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning, Step, fault
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _SELDOM: Final = (50_000, 20, 100)  # new objects, and collections of the newer, before one
 
@@ -136,7 +139,10 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "mcp": ("doors:mcp", "Serve sessions to agents over the Model Context Protocol."),
         "call": ("call:call", "Call a method by its name, as agents do."),
     },
-    "More": {"demo": ("demo:demo", "Run an example session and explain each step.")},
+    "More": {
+        "demo": ("demo:demo", "Run an example session and explain each step."),
+        "completion": ("doors:completion", "Print the script for TAB in bash, zsh or fish."),
+    },
 }
 """For each command its place below this package, and its first line of help.
 
@@ -214,6 +220,17 @@ class Commands(click.Group):
             made = derive.command(first, COMMANDS[first][1], made.pop(""), made)
         assert isinstance(made, click.Command)
         return made
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands by the table, so that none is imported; and the options."""
+        from click.shell_completion import CompletionItem  # only TAB needs it
+
+        found = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and terminal.is_terminal():

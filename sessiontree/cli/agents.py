@@ -299,7 +299,7 @@ class _EventPrinter:
 
 
 @arguments.command("resume", json="the command, its folder, and what the agent cannot keep")
-@click.argument("session", metavar="[ID]", required=False, type=arguments.PLACE)
+@click.argument("session", metavar="[ID]", required=False, type=arguments.SESSION_NAME)
 @described(CommandToResume, "agent", "cwd")
 @click.option("--exec", "runs", is_flag=True, help="Run the command instead of printing it.")
 def resume(

@@ -7,7 +7,7 @@ import inspect
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
@@ -19,6 +19,9 @@ from sessiontree.errors import UsageError
 from sessiontree.library.root import naming_store
 from sessiontree.storage.place import is_address, is_url, without_secret
 from sessiontree.storage.places import shown
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], click.Command]
@@ -105,17 +108,62 @@ def refuse_more(hint: str) -> None:
         raise click.UsageError(f"unexpected {as_line(more[0])!r}; {hint}")
 
 
-class _SessionFile(_Store):
+class _Completed(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    """A value that TAB completes, by the function of this name in `cli.completion`."""
+
+    name = "text"
+    items: str
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from sessiontree.cli import completion  # only TAB needs it
+
+        found: list[CompletionItem] = getattr(completion, self.items)(ctx, incomplete)
+        return found
+
+
+class _SessionFile(_Completed, _Store):
+    items = "session_items"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return session_file(str(super().convert(value, param, ctx)))
+
+
+class _SessionName(_Completed, _PathOrAddress):
+    items = "session_items"
+
+
+class _SessionText(_Completed):
+    items = "session_items"
+
+
+class _Project(_Completed, _Path):
+    items = "project_items"
+
+
+class _Ref(_Completed):
+    items = "entry_items"
 
 
 SESSION_FILE: Final = _SessionFile(readable=False)
 """The path of a session file; see `session_file`."""
 
+SESSION_TEXT: Final = _SessionText()
+"""A session, as a method takes it."""
+
+SESSION_NAME: Final = _SessionName(readable=False)
+"""A session, which the command finds itself."""
+
+PROJECT: Final = _Project(readable=False)
+"""The path of a project, or names in it."""
+
+REF: Final = _Ref()
+"""An entry of the session before it."""
+
 file = click.argument("file", type=SESSION_FILE)
 places = click.argument("places", metavar="[DIR|FILE]…", nargs=-1, type=SESSION_FILE)
-ref = click.argument("ref")
+ref = click.argument("ref", type=REF)
 
 
 def path_option(

@@ -9,13 +9,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 import click
-from click.shell_completion import CompletionItem
 from msgspec import inspect as kinds_of
 
 from sessiontree.calls.dispatcher import Data, Dispatcher, Error, Event, Guidance
@@ -26,8 +24,6 @@ from sessiontree.cli.derive import item_of, option, type_of, values_of
 from sessiontree.cli.lookup import store_at
 from sessiontree.cli.output import for_people, out_json, out_json_indented
 from sessiontree.cli.terminal import ProgressBar, as_line, out, tell, tell_each
-from sessiontree.core.display import one_line
-from sessiontree.errors import SessionTreeError
 from sessiontree.ops.field import Parameter, parameters
 from sessiontree.ops.operation import Method
 
@@ -148,7 +144,7 @@ def _option(one: Parameter) -> click.Option:
     can_be_off = isinstance(kind, kinds_of.BoolType) and default is not False
     flags = f"--{spelled}/--no-{spelled}" if can_be_off else f"--{spelled}"
     metavar = _METAVARS.get(type(kind), "JSON")
-    read = _Session() if one.names == "session" else type_of(kind)
+    read = arguments.SESSION_TEXT if one.names == "session" else type_of(kind)
     read = click.INT if isinstance(kind, kinds_of.IntType) else read  # the method checks the range
     return option(one, [flags], read, metavar, " ".join(filter(None, text)))
 
@@ -160,26 +156,6 @@ _METAVARS: Final[Mapping[type, str | None]] = {
     kinds_of.LiteralType: None,
     kinds_of.UnionType: "TEXT|JSON",
 }
-
-
-class _Session(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
-    """The name of a session; completed by ids, names and files."""
-
-    name = "text"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        found = [CompletionItem(incomplete, type="file"), CompletionItem("latest")]
-        with suppress(SessionTreeError, OSError):
-            for one in _dispatcher(ctx).scope.store.list(report=_ignore):
-                help = one_line(one.first_message or one.name or "", _LONGEST_HELP)
-                names = [one.id, one.name] if one.name and " " not in one.name else [one.id]
-                found += [CompletionItem(name, help=help) for name in names]
-        return [item for item in found if str(item.value).startswith(incomplete)]
-
-
-_LONGEST_HELP: Final = 60
 
 
 def _ignore(*told: object) -> None:

@@ -653,6 +653,9 @@ def _ask(words: Sequence[str], entries: Sequence[Entry], instructions: str | Non
 
 _KINDS: Final[Mapping[str, click.ParamType]] = {  # type: ignore[type-arg]
     "session": arguments.SESSION_FILE,
+    "session name": arguments.SESSION_NAME,
+    "entry": arguments.REF,
+    "project": arguments.PROJECT,
     "path": arguments.PATH,
     "place": arguments.PLACE,
     "store": arguments.STORE,

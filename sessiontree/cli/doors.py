@@ -1,4 +1,4 @@
-"""The commands that open a door: browse, view and mcp."""
+"""The commands that open a door: browse, view and mcp; and completion, which is the shell's."""
 
 from __future__ import annotations
 
@@ -347,3 +347,27 @@ def _serve(
         tell(f"Token: {door.token}")
     with suppress(KeyboardInterrupt):  # which ends it, and is no failure
         transport.serve_http(server, door)
+
+
+@arguments.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """TAB then completes commands, options, ids and names of sessions, projects, and for a REF
+    the labels, branches and lanes of the session.
+
+    To install it, run one of these lines; for zsh, the folder has to be in your $fpath before
+    'compinit' runs.
+
+    \b
+      sessiontree completion bash > ~/.local/share/bash-completion/completions/sessiontree
+      sessiontree completion zsh > ~/.zfunc/_sessiontree
+      sessiontree completion fish > ~/.config/fish/completions/sessiontree.fish
+
+    To try it in this shell alone: eval "$(sessiontree completion bash)".
+    """
+    from click.shell_completion import get_completion_class  # few commands need it
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    command = click.get_current_context().find_root().command
+    out(kind(command, {}, "sessiontree", "_SESSIONTREE_COMPLETE").source().rstrip())

@@ -81,7 +81,9 @@ ABOUT_REF = (
     "An entry: '@' for the leaf, a uuid or its start, a label, a branch, a lane; with ~N, the Nth "
     "entry above."
 )
-EntryRef = Annotated[str, msgspec.Meta(description=ABOUT_REF, examples=["@"])]
+EntryRef = Annotated[
+    str, msgspec.Meta(description=ABOUT_REF, examples=["@"], extra={"names": "entry"})
+]
 
 HandleForm = str | dict[str, Any]
 """A handle as text, or as the JSON object of either form."""

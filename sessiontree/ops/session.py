@@ -75,7 +75,7 @@ Project = Annotated[
         "--cwd",
         "--project",
         metavar="DIR",
-        kind="path",
+        kind="project",
         help="Only sessions of this directory or below it: a path, or a name in it.",
     ),
 ]
@@ -796,7 +796,7 @@ class Trash(Budgeted):
         NameOfOne,
         arg(
             "[SESSION…]",
-            kind="place",
+            kind="session name",
             help="A session of the store: its id, the start of it, its name, 'latest', or the "
             "path of its file.",
         ),

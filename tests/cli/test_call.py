@@ -12,19 +12,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
-from click.shell_completion import ShellComplete
 from msgspec import Meta
 
 from sessiontree import Store
 from sessiontree.calls import dispatcher
 from sessiontree.cli import call as call_module
-from sessiontree.cli import main, terminal
+from sessiontree.cli import terminal
 from sessiontree.errors import UsageError
 from sessiontree.ops import OWN
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, SessionName
 from tests.support.table import for_each
-from tests.support.terminal import done, driving, refused, run
+from tests.support.terminal import completed, done, driving, refused, run
 
 
 class Size(msgspec.Struct):
@@ -277,13 +276,6 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown == [(0, None, "one"), (0.25, 1, "two")]
 
 
-def completed(*words: str) -> list[str]:
-    """What the shell offers for the last word."""
-    shell = ShellComplete(main, {}, "sessiontree", "_SESSIONTREE_COMPLETE")
-    *before, incomplete = words
-    return [item.value for item in shell.get_completions(before, incomplete)]
-
-
 def test_names_options_and_values_are_completed(of_toys: Store) -> None:
     with of_toys.create(durability="os") as session:
         session.rename("recent")
@@ -291,8 +283,8 @@ def test_names_options_and_values_are_completed(of_toys: Store) -> None:
     assert completed("call", "toy.s") == ["toy.say"]
     assert completed("call", "toy.echo", "--ma") == ["--many-words"]
     assert completed("call", "toy.echo", "--colour", "") == ["blue", "red"]
-    assert set(completed("call", "toy.name", "--session", "")) == {"", "latest", id, "recent"}
-    assert id in completed("call", "toy.name", "--session", id[:4])
+    assert set(completed("call", "toy.name", "--session", "")) == {"latest", id[:8], "recent"}
+    assert id in completed("call", "toy.name", "--session", id[:9])
     assert completed("call", "wrong.name", "") == completed("call", "")
 
 

@@ -100,7 +100,7 @@ def test_version_is_that_of_the_package() -> None:
 
 
 def test_every_command_that_prints_data_takes_json() -> None:
-    for name in set(COMMANDS) - {"demo", "mcp", "browse", "view"}:
+    for name in set(COMMANDS) - {"demo", "mcp", "browse", "view", "completion"}:
         assert "--json" in done(name, "--help")
 
 

@@ -24,8 +24,8 @@ BY_HAND = {
     "resume": ("session.resume_command",),
 }
 WITHOUT_METHOD = {
-    *("backup", "blob", "browse", "call", "copy", "demo", "follow", "mcp", "migrate"),
-    *("hide", "sync", "verify", "view"),
+    *("backup", "blob", "browse", "call", "completion", "copy", "demo", "follow", "mcp"),
+    *("hide", "migrate", "sync", "verify", "view"),
 }
 AGAIN = " You can give it more than once."
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from sessiontree.cli import main
@@ -65,6 +66,14 @@ def done(*words: str | Path, input: str | bytes | None = None) -> str:
 def printed_json(*words: str | Path, input: str | bytes | None = None) -> Any:
     """The value that a command prints with `--json`."""
     return json.loads(done(*words, "--json", input=input))
+
+
+def completed(*words: str) -> list[str]:
+    """What TAB offers for the last word, but for files and folders."""
+    shell = ShellComplete(main, {}, "sessiontree", "_SESSIONTREE_COMPLETE")
+    *before, incomplete = words
+    found = shell.get_completions(before, incomplete)
+    return [item.value for item in found if item.type == "plain"]
 
 
 def said(file: Path, role: str, text: str) -> str:
