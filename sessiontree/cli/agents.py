@@ -22,7 +22,7 @@ from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.derive import described
 from sessiontree.cli.lookup import places_at, relative_path, store_at
 from sessiontree.cli.opening import ConflictWarning, LaneOptions, lane_note
-from sessiontree.cli.output import out_json
+from sessiontree.cli.output import out_json, tell_losses
 from sessiontree.cli.terminal import (
     ProgressBar,
     drop_output,
@@ -56,15 +56,22 @@ _MAX_TOLD: Final = 10_000
 @click.argument("paths", metavar="[PATH]…", nargs=-1, type=PATH)
 @arguments.store
 @click.option("--watch", is_flag=True, help="Go on: back up after each change, until Ctrl-C.")
+@click.option("--verbose", "-v", is_flag=True, help="Also print each session that is kept.")
 @click.option("--quiet", is_flag=True, help="Print only what could not be kept.")
 def backup(
-    paths: tuple[str, ...], folder: str | None, watch: bool, quiet: bool, as_json: bool
+    paths: tuple[str, ...],
+    folder: str | None,
+    watch: bool,
+    verbose: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Without PATH, 'backup' finds the sessions of Claude Code, Codex, the pi coding agent, Gemini
     CLI and Droid, where these agents keep them (see 'ls --help'). PATH is a session file of an
     agent, or a folder of such files. The command never changes these files.
 
-    Run the command again to add what is new. Each file becomes a session in the store, as with
+    The command prints one line; with --verbose also one for each session. Run it again to add what
+    is new. Each file becomes a session in the store, as with
     'import'; the store is a folder or an address. What an agent deletes or shortens stays in the
     store. 'resume ID' puts a deleted session back where its agent looks. A session in the trash of
     the store stays there until its agent goes on with it.
@@ -80,7 +87,7 @@ def backup(
     """
     stop = threading.Event()
     made = Backup(store_at(folder).root, paths, cache=cache_folder(), stop=stop)
-    told = _BackupLines(quiet=quiet, as_json=as_json)
+    told = _BackupLines(verbose=verbose, quiet=quiet, as_json=as_json)
     if watch:
         with _stopping(stop):
             _watch(made, stop, told, folder)
@@ -95,17 +102,18 @@ def backup(
 class _BackupLines:
     """Prints what passes of a backup did."""
 
-    def __init__(self, *, quiet: bool, as_json: bool) -> None:
+    def __init__(self, *, verbose: bool, quiet: bool, as_json: bool) -> None:
+        self._is_verbose = verbose
         self._is_silent = quiet
         self._as_json = as_json
 
     def passed(self, backup: Backup) -> BackupResult:
-        """Make a pass, and print each session as soon as it is kept."""
+        """Make a pass; if asked to, print each session as soon as it is kept."""
         with ProgressBar("Backing up") as shown:
             return backup.run(shown, self._each)
 
     def _each(self, result: ImportResult) -> None:
-        if self._as_json or self._is_silent:
+        if self._as_json or not self._is_verbose:
             return
         kind = "new" if result.made else "grown"
         parts = [kind, counted(result.new, "new entry", "new entries")]
@@ -340,8 +348,7 @@ def resume_session(
     found = plan(one, agent, cwd, before=_check_installed if runs else lambda program: None)
     if found.is_converted:
         tell(f"Converted {one.file} for {found.program}: {found.file}")
-    for loss in found.losses:
-        tell(f"Not kept in {found.agent}: {loss}")
+    tell_losses(found.agent, found.losses)
     for warning in found.warnings:
         tell(f"Warning: {warning}")
     if runs:

@@ -16,7 +16,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE, session_file
 from sessiontree.cli.derive import CommandCall, described, renders
 from sessiontree.cli.lookup import relative_path, store_at
-from sessiontree.cli.output import out_json, out_json_list, tell_redaction
+from sessiontree.cli.output import out_json, out_json_list, tell_losses, tell_redaction
 from sessiontree.cli.terminal import (
     ProgressBar,
     end,
@@ -110,8 +110,7 @@ def _(call: CommandCall, made: ConversionResult) -> None:
 
 def _tell_lost(call: CommandCall, losses: Sequence[Loss], warnings: Sequence[str]) -> None:
     assert isinstance(call.given, Convert)
-    for loss in losses:
-        tell(f"Not kept in {call.given.to}: {loss}")
+    tell_losses(call.given.to, losses)
     for warning in warnings:
         tell(f"Warning: {warning}")
 

@@ -20,6 +20,7 @@ from sessiontree.ops.file import FILE as FILE
 from sessiontree.ops.file import Blame, History, Recover, RecoveredStates
 from sessiontree.storage.atomic import create_file, swap_file
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.sidecars import make_folders
 
 _MARKS: Final = {"exact": "=", "normalized": "~", "hunk": "?", "none": " "}
 
@@ -141,6 +142,7 @@ def _out_state(call: CommandCall, state: FileState) -> None:
 
 
 def _save(out: str, content: bytes, *, overwrite: bool) -> None:
+    make_folders(DISK, os.path.dirname(os.path.abspath(out)))
     save = swap_file if overwrite and os.path.exists(out) else create_file
     try:
         save(DISK, out, iter([content]))

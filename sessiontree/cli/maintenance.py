@@ -8,8 +8,9 @@ from collections.abc import Sized
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PLACE
+from sessiontree.cli.arguments import SESSION_NAME
 from sessiontree.cli.derive import CommandCall, renders
+from sessiontree.cli.lookup import store_at
 from sessiontree.cli.opening import open_migrated
 from sessiontree.cli.output import out_findings, out_json, out_json_list
 from sessiontree.cli.terminal import ProgressBar, end, finish, out, short, tell
@@ -17,12 +18,13 @@ from sessiontree.core.damage import Damage, damage_row, in_short
 from sessiontree.core.display import one_line
 from sessiontree.engine.gc import GcResult
 from sessiontree.engine.repair import RepairResult
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import AgentRecordError, SessionTreeError
 from sessiontree.library.one import verified
+from sessiontree.library.places import files_in, is_folder
 from sessiontree.ops.care import HEALTH as HEALTH
 from sessiontree.ops.care import Gc, Repair, StoreGarbage
 from sessiontree.session import Session
-from sessiontree.storage.names import BLOBS
+from sessiontree.storage.names import BLOBS, Report
 from sessiontree.text.amounts import counted
 
 _MAX_SHOWN = 20
@@ -30,23 +32,52 @@ _REST = "no running program writes it, it is a leftover"
 
 
 @arguments.command("verify", json="a list of the findings")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PLACE)
-def verify(files: tuple[str, ...], as_json: bool) -> None:
-    """The command checks every line, checksum, uuid, parent and reference. The file does not
-    change. The exit code is 1 if there is damage.
+@click.argument("places", nargs=-1, metavar="[DIR|FILE]…", type=SESSION_NAME)
+def verify(places: tuple[str, ...], as_json: bool) -> None:
+    """Every line, checksum, uuid, parent and reference is checked, and no file changes. DIR is any
+    folder of sessions, or the address of a store. Without DIR and FILE, all sessions of the store
+    are checked. The exit code is 1 if there is damage.
     """
     found: list[Damage] = []
-    failed = False
-    for given in files:
+    problems: list[str] = []
+    for given in places or (store_at(None).root,):
+        if is_folder(given):
+            found += _verified_in(given, problems.append)
+            continue
         try:
             found += _verified(arguments.session_file(given))
         except SessionTreeError as error:
-            if len(files) == 1:
+            if len(places) == 1:
                 raise
-            tell(f"Error: {error}")
-            failed = True
+            problems.append(str(error))
     out_json_list(map(damage_row, found)) if as_json else out_findings(found)
-    end(found or failed)
+    finish()
+    for problem in problems:
+        tell(f"Error: {problem}")
+    end(found or problems)
+
+
+def _verified_in(folder: str, report: Report) -> list[Damage]:
+    """The damage of all sessions in a folder or at an address."""
+    found: list[Damage] = []
+    files = sorted(files_in([folder], report))
+    with ProgressBar("Verifying") as shown:
+        for number, file in enumerate(files):
+            shown(number, len(files), os.path.basename(file))
+            try:
+                with Session.open(file, readonly=True) as session:
+                    found += verified(session, file, _untold).damage
+            except AgentRecordError:
+                continue  # not a session
+            except SessionTreeError as error:
+                report(str(error))
+    damage = counted(len(found), "finding") if found else "no damage found"
+    tell(f"{folder}: {counted(len(files), 'session')}, {damage}")
+    return found
+
+
+def _untold(done: int, size: int) -> None:
+    """The sessions are counted, not their bytes."""
 
 
 def _verified(file: str) -> list[Damage]:

@@ -7,6 +7,7 @@ escaped, which changes no value.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -25,9 +26,20 @@ from sessiontree.text.preview import preview as entry_preview
 from sessiontree.text.preview import speaker as entry_speaker
 
 if TYPE_CHECKING:
+    from sessiontree.agents.writing import Loss
     from sessiontree.redact.redaction import Redaction
 
 _MAX_PLACES: Final = 8
+
+
+def tell_losses(agent: str, losses: Iterable[Loss]) -> None:
+    """Say what a converted session does not keep; lanes with the same loss share a line."""
+    kinds: dict[str, list[Loss]] = {}
+    for loss in losses:
+        kinds.setdefault(re.sub("lane '.*?'", "lane", loss.what), []).append(loss)
+    for first, *others in kinds.values():
+        more = f"; so it is with {counted(len(others), 'other lane')}" if others else ""
+        tell(f"Not kept in {agent}: {first}{more}")
 
 
 def out_json(value: Any) -> None:

@@ -488,9 +488,14 @@ def _tells_all(event: Edit | SeenLines) -> bool:
 def state_at(found: Sequence[FileState], at: str) -> FileState:
     """The state that a user names: by the uuid of an edit, its start, or a time.
 
+    `latest` and `last` are the last state in which the file was there.
+
     Raises:
         RefError: there is no such state, or more than one.
     """
+    if at in ("latest", "last") and found:
+        there = (state for state in reversed(found) if state.content.is_there)
+        return next(there, found[-1])
     named = [state for state in found if len(at) >= 4 and state.name.startswith(at)]
     if len({state.name for state in named}) > 1:
         raise RefError(f"{at!r} is the start of {len(named)} uuids; give more characters", at)

@@ -200,7 +200,7 @@ def repair(call: Call, given: Repair) -> RepairResult:
 class Gc(Budgeted):
     session: Annotated[
         Name | None,
-        arg("[FILE]", help="The session; without it, all of the store: a command needs --store."),
+        arg("[FILE]", help="The session; without it, all sessions of the store."),
     ] = None
     dry_run: Annotated[bool, opt("--dry-run", help="Only report what would be removed.")] = False
     store: Annotated[
@@ -272,7 +272,7 @@ def _collected(call: Call, given: Gc, done: GcResult | StoreGarbage) -> Collecte
     "Remove garbage",
     "destroy",
     idempotent=True,
-    json="what was removed, and the bytes freed; with --store, a list with the path of each",
+    json="what was removed, and the bytes freed; without FILE, a list with the path of each",
     answer=_collected,
 )
 def gc(call: Call, given: Gc) -> GcResult | StoreGarbage:
@@ -290,15 +290,12 @@ def gc(call: Call, given: Gc) -> GcResult | StoreGarbage:
     - When the content of a damaged blob is stored again, the damaged file gets another
       name. gc removes that file after thirty days.
 
-    With --store, gc prints one line for each session that has something to remove. If gc fails for
+    Without FILE, gc prints one line for each session that has something to remove. If gc fails for
     a session, it goes on with the other sessions, and the exit code is 1.
     """
     if not given.dry_run:
         call.check_write()
     if given.session is None:
-        if call.is_command and given.store is None:
-            next = "Give FILE, or --store for all sessions of the store"
-            raise Refusal("it is not clear what to collect", "bad_value", next)
         return _of_store(call, given)
     if given.store == "":
         next = "Give FILE, or --store without it for all sessions of the store"

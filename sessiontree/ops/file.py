@@ -43,7 +43,7 @@ _LINE: Final = 160
 _DIFF: Final = 1000
 _GAPS: Final = 20
 
-_LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
+_LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:[-,](\d{1,9}))?", re.DOTALL)
 
 Since = Annotated[str | None, time_option("--since", "Only edits since then")]
 Reasons = Annotated[
@@ -374,7 +374,8 @@ class Recover(OfFile):
         opt(
             "--at",
             metavar="ID|TIME",
-            help="The state to read: after the edit of this entry, or the last until this time.",
+            help="The state to read: after the edit of this entry, the last until this time, or "
+            "'latest'.",
         ),
     ] = None
     partial: Annotated[
@@ -387,7 +388,12 @@ class Recover(OfFile):
     offset: Offset = 0
     out: Annotated[
         str | None,
-        opt("-o", "--out", metavar="OUT", kind="path", help="Write the state to this file."),
+        opt(
+            *("-o", "--out"),
+            metavar="OUT",
+            kind="path",
+            help="Write the state to this file; folders that are not there are made.",
+        ),
         only_for_people,
     ] = None
     overwrite: Annotated[

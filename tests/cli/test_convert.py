@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from sessiontree import Session
 from tests.support.terminal import contents, done, lines, printed_json, refused, run, said
 
 
@@ -87,3 +89,14 @@ def test_convert_fails_in_one_line_for_a_wrong_file_or_a_taken_name(chat: Path, 
     for words in ((chat, "-o", "made"), (here / "made",), (here / "none",)):
         assert refused("convert", words[0], "--to", "pi", *words[1:]).count("\n") == 1
     assert (here / "made").read_text() == "mine"
+
+
+def test_lanes_that_are_lost_in_the_same_way_share_a_line(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", durability="os") as session:
+        session.append_message({"role": "user", "content": "hello"})
+        for number in range(3):
+            with session.lane(f"agent-{number}") as lane:
+                lane.append_message({"role": "user", "content": "a task"})
+    told = run("convert", tmp_path / "s.jsonl", "--to", "codex", "-o", tmp_path / "c.jsonl").stderr
+    assert told.count(" is left out") == 1
+    assert re.search(r"the lane 'agent-0' is left out \(.+\); so it is with 2 other lanes\n", told)

@@ -79,6 +79,13 @@ def test_an_existing_file_is_replaced_only_if_that_is_asked_for(file: Path, stor
     assert file.read_text() == TEXT
 
 
+def test_a_file_comes_back_with_the_folder_that_went_with_it(file: Path, store: Path) -> None:
+    file.unlink()
+    out = file.parent / "gone" / "deep" / file.name
+    done("recover", file, store, "--at", "latest", "-o", out)
+    assert out.read_text() == TEXT
+
+
 def test_a_folder_is_never_replaced(file: Path, store: Path) -> None:
     (state,) = printed_json("recover", file, store)
     result = run("recover", file, store, "--at", state["uuid"], "-o", file.parent)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sessiontree import Session
+import pytest
+
+from sessiontree import Session, Store
+from tests.support.sessions import said
 from tests.support.terminal import contents, done, lines, printed_json, run
 
 
@@ -23,6 +26,28 @@ def test_a_sound_file_is_verified_and_left_alone(chat: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{chat}: nothing to repair\n"
     assert contents(chat.parent) == before
+
+
+def test_verify_takes_folders_and_without_one_the_store(
+    chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "store")
+    bad = Path(said(store, "one"))
+    said(store, "two")
+    monkeypatch.setenv("SESSIONTREE_STORE", store.root)
+    assert run("verify").stderr == f"{store.root}: 2 sessions, no damage found\n"
+    bad.write_bytes(bad.read_bytes() + b'{"type":"mess')
+    found = run("verify", "--json")
+    assert [(row["file"], row["line"]) for row in json.loads(found.stdout)] == [(str(bad), 3)]
+    assert (found.exit_code, found.stderr) == (1, f"{store.root}: 2 sessions, 1 finding\n")
+    (chat.parent / "cut.jsonl").write_text('{"type":')
+    both = run("verify", chat.parent, store.root)
+    assert both.exit_code == 1
+    assert both.stderr.splitlines()[:2] == [
+        f"{chat.parent}: 4 sessions, 1 finding",
+        f"{store.root}: 2 sessions, 1 finding",
+    ]
+    assert f"Error: {chat.parent / 'cut.jsonl'}" in both.stderr
 
 
 def test_verify_names_what_an_operation_that_was_killed_left_beside(chat: Path) -> None:

@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def watching(*words: str) -> Iterator[subprocess.Popen[str]]:
-    program = [sys.executable, "-c", QUICK, "backup", "--watch", *words]
+    program = [sys.executable, "-c", QUICK, "backup", "--watch", "--verbose", *words]
     pipe = subprocess.PIPE
     child = subprocess.Popen(program, stdout=pipe, stderr=pipe, text=True)
     try:

@@ -163,10 +163,18 @@ NAMED = [
         ("2026-03-01T09:00:00Z", 0),
         ("2026-03-01T09:01:59Z", 1),
         ("2027-01-01", 3),
+        ("latest", 3),
+        ("last", 3),
     ],
 )
 def test_a_state_is_named_by_its_uuid_or_by_a_time(at: str, number: int) -> None:
     assert state_at(NAMED, at) is NAMED[number]
+
+
+def test_the_latest_state_is_the_last_one_with_the_file() -> None:
+    gone = state("dddd1", content=KnownContent(is_there=False))
+    assert state_at([*NAMED, gone], "latest") is NAMED[-1]
+    assert state_at([gone], "latest") is gone
 
 
 @for_each(
