@@ -125,7 +125,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         ),
         "hide": ("lists:hide_sessions", "Take sessions off the lists, or bring them back."),
         "move-project": (
-            "ops.session:SESSION.move_project",
+            "lists+ops.session:SESSION.move_project",
             "Move the sessions of a renamed directory.",
         ),
     },

@@ -26,7 +26,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import SESSION_FILE
 from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.lookup import none_found, relative_path
-from sessiontree.cli.output import out_json_list
+from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import Screen, screen, show
 from sessiontree.cli.terminal import end, finish, is_terminal, out, short, tell, write
 from sessiontree.core.display import in_quotes, one_line, printable
@@ -50,6 +50,7 @@ from sessiontree.library.search_file import SearchHit
 from sessiontree.library.trash import RemovedSession
 from sessiontree.ops.session import (
     EmptyTrash,
+    MovedSessions,
     RemovedSessions,
     Search,
     SearchedFiles,
@@ -255,6 +256,15 @@ def _(call: CommandCall, moved: TrashedSession) -> None:
     where = "" if store is None else f" --store {shlex.quote(shown(store))}"
     command = in_quotes(f"sessiontree restore{where}")
     call.note("{} lists the trash and restores sessions from it", command)
+
+
+@renders(MovedSessions)
+def _(call: CommandCall, made: MovedSessions) -> None:
+    if call.as_json:
+        out_json(made)
+        return
+    for line in made.commands:
+        out(line)
 
 
 @renders(RemovedSession)

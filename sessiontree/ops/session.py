@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Meta
 
 from sessiontree.agents import OWN, MakerName
-from sessiontree.core.display import one_line
+from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import moment_given
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.usage import FileCounts, Usage
-from sessiontree.errors import UsageError
+from sessiontree.errors import NothingToDoError, SessionTreeError, UsageError
 from sessiontree.library.conversations import conversations, originals_first
 from sessiontree.library.counts import (
     AT_ONCE,
@@ -38,6 +38,7 @@ from sessiontree.library.places import (
     ORDERS,
     Order,
     Selection,
+    conversations_in,
     files_to_search,
     in_order,
     is_folder,
@@ -53,6 +54,7 @@ from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import CHANGE, Refusal
 from sessiontree.ops.operation import SESSION
 from sessiontree.ops.params import FORMS_OF_TIME, Call, NameOfOne, NoPager, OfSession
+from sessiontree.text.amounts import counted
 from sessiontree.text.pattern import AllOf, Pattern, query
 
 if TYPE_CHECKING:  # a list of sessions starts without them
@@ -956,29 +958,43 @@ def empty_trash(call: Call, given: EmptyTrash) -> RemovedSessions:
 class MoveProject(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     old: Annotated[str, arg("OLD", kind="path", help="The old path of the working directory.")]
     new: Annotated[str, arg("NEW", kind="path", help="Its new path.")]
+    resume: Annotated[
+        bool,
+        opt("--resume", help="Also run 'resume ID --cwd NEW' for each session of an agent."),
+        only_for_people,
+    ] = False
 
 
-class MovedSessions(msgspec.Struct, kw_only=True):
+class MovedSessions(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Sessions that were moved."""
 
     moved: Annotated[int, Meta(description="How many sessions were moved.")]
+    of_agents: Annotated[
+        int, Meta(description="How many sessions of agents stay with the old path.")
+    ] = 0
+    commands: Annotated[list[str], Meta(description="The commands that continue them there.")] = []
 
 
 @SESSION.method(
     "Move the sessions of a renamed directory",
     "write",
-    json="the number of sessions that were moved",
+    json="the number of sessions that were moved, and the commands of --resume",
 )
 def move_project(call: Call, given: MoveProject) -> MovedSessions:
     """Move the sessions of a renamed working directory to its new path, in the store.
 
-    Refuses relative paths, a directory without sessions, and one with a session that a program
-    holds.
+    Sessions of agents stay as they are, and are counted; session.resume_command with `cwd`
+    continues one at the new path. Refuses relative paths, a directory without sessions, and one
+    with a session that a program holds.
     \f
     OLD and NEW are the old and the new path of the directory. Afterwards 'ls' shows the
     sessions of OLD as sessions of NEW. The session files themselves do not change. If an
     exclusive writer holds one of the sessions, no session is moved. A session in a folder that
     the store did not name after OLD stays there.
+
+    An agent's files are never touched. 'resume ID --cwd NEW' continues one session of an agent in
+    NEW, with a copy where the agent needs one. --resume does that for all sessions of OLD, and of
+    the folders in it, and prints the command that continues each.
     """
     call.check_write()
     paths = [given.old, given.new]
@@ -989,7 +1005,37 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
                 "bad_value",
                 "Give both paths from the root on; session.list shows the directories.",
             )
-    count = call.store.move_project(*paths)
-    sessions = "1 session" if count == 1 else f"{count:,} sessions"
-    call.did("Moved {} of {} to {}", sessions, *map(os.path.abspath, paths))
-    return MovedSessions(moved=count)
+    old, new = map(os.path.abspath, paths)
+    selection = Selection(project=old)
+    theirs = conversations_in(call.scope.agents, selection, _untold, call.reaches)
+    try:
+        count = call.store.move_project(old, new)
+    except NothingToDoError:
+        if old == new or not theirs:
+            raise
+        count = 0
+    call.did("Moved {} of {} to {}", counted(count, "session"), old, new)
+    made = MovedSessions(moved=count, of_agents=len(theirs))
+    if given.resume:
+        made.commands = list(_resumed(call, theirs, old, new))
+    elif theirs:
+        agents = counted(len(theirs), "session of an agent stays", "sessions of agents stay")
+        how = in_quotes("sessiontree resume ID --cwd NEW")
+        call.note(f"{agents} as they are: {how} continues one in NEW, and --resume does so for all")
+    return made
+
+
+def _resumed(call: Call, sessions: Iterable[SessionInfo], old: str, new: str) -> Iterator[str]:
+    """The commands that continue sessions in the folder of the new path."""
+    from sessiontree.library.resume import plan  # few calls convert
+
+    for one in in_order(sessions, "modified"):
+        folder = os.path.normpath(os.path.join(new, os.path.relpath(one.cwd or old, old)))
+        try:
+            yield plan(one, cwd=folder).line
+        except SessionTreeError as error:
+            call.leave_out(str(error))
+
+
+def _untold(problem: str) -> None:
+    """A list of sessions names what cannot be read."""

@@ -475,6 +475,55 @@ def test_the_trash_refuses_an_agent_s_session_and_offers_to_hide_it(home: Path) 
 
 
 @pytest.fixture
+def moved(home: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The old and the new path of a project with a session of Claude Code, and one below it."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    (new / "below").mkdir(parents=True)
+    (first,) = home.glob(".claude/projects/*/*.jsonl")
+    text = first.read_text()
+    for number, cwd in enumerate((old, old / "below", f"{old}-beside")):
+        file = first.with_name(first.name.replace("5e551015", f"5e55101{number}"))
+        file.write_text(
+            text.replace("5e551015", f"5e55101{number}").replace("/home/user/project", str(cwd))
+        )
+    return old, new
+
+
+def test_a_moved_project_says_that_agents_sessions_stay_and_how_they_go_on(
+    moved: tuple[Path, Path],
+) -> None:
+    old, new = moved
+    told = run("move-project", old, new)
+    assert (told.exit_code, told.stdout) == (0, "")
+    assert told.stderr == (
+        f"Moved 0 sessions of {old} to {new}\n2 sessions of agents stay as they are: 'sessiontree "
+        "resume ID --cwd NEW' continues one in NEW, and --resume does so for all\n"
+    )
+    assert "nothing is moved" in refused("move-project", old.with_name("other"), new)
+
+
+def test_all_sessions_of_a_moved_project_go_on_at_the_new_path(
+    home: Path, moved: tuple[Path, Path]
+) -> None:
+    old, new = moved
+    said(Store(), "ours", cwd=str(old))
+    before = {file: file.read_bytes() for file in home.glob(".claude/projects/*/*.jsonl")}
+    told = printed_json("move-project", old, new, "--resume")
+    assert (told["moved"], told["of_agents"]) == (1, 2)
+    id = "5e55101{}-0000-4000-8000-000000000001"
+    assert set(told["commands"]) == {
+        f"cd {new} && claude --resume {id.format(0)}",
+        f"cd {new / 'below'} && claude --resume {id.format(1)}",
+    }
+    assert (
+        before.items()
+        <= {f: f.read_bytes() for f in home.glob(".claude/projects/*/*.jsonl")}.items()
+    )
+    again = run("move-project", old, new, "--resume")
+    assert again.stderr.count("Left out: ") == 2  # they are there already
+
+
+@pytest.fixture
 def linked(home: Path, tmp_path: Path) -> Path:
     """The folder of a project, to which a link leads from where Claude Code keeps its projects."""
     projects, linked = home / ".claude/projects", tmp_path / "dotfiles" / "-home-user-project"
