@@ -241,7 +241,7 @@ restore nope --store .
 restore latest --store .
 move-project /project /project --store .
 gc nope.jsonl
-gc FILE --as-of yesterday
+gc FILE --as-of whenever
 verify nope.jsonl
 repair nope.jsonl
 migrate FILE

@@ -253,7 +253,7 @@ call tree.render --json [
 mcp --tools nope
 mcp --http nope
 show ls
-gc --as-of yesterday
+gc --as-of whenever
 """)
 """Wrong usage, beside what each command does without its words and with a wrong option."""
 
