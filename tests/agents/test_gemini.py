@@ -50,6 +50,13 @@ def texts(session: Session) -> list[Any]:
     return [said if isinstance(said, str) else said[0].get("text") for said in contents]
 
 
+def test_a_list_knows_a_chat_whose_messages_came_together(tmp_path: Path) -> None:
+    asked = [user("u1", "<session_context>a tree</session_context>"), user("u2", "The question")]
+    batch = [{**each, "timestamp": "2026-02-03T04:05:06.000Z"} for each in asked]
+    info = facts_of(str(log(tmp_path / "s.jsonl", {"$set": {"messages": batch}})))
+    assert (info.title, info.modified) == ("The question", "2026-02-03T04:05:06.000Z")
+
+
 THOUGHT = {"subject": "Look", "description": "around"}
 TOKENS = {"input": 3, "output": 4, "total": 7}
 MESSAGES = [

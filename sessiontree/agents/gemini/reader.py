@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -155,7 +156,7 @@ class GeminiReader(base.Reader):
             name,
             _first_prompt(head),
             first.text("startTime"),
-            first.text("lastUpdated") if _is_document(head) else None,
+            first.text("lastUpdated") if _is_document(head) else _time_of_batch(tail),
         )
 
     def with_sidecar(self, facts: base.AgentFacts, sidecar: bytes | None) -> base.AgentFacts:
@@ -638,7 +639,7 @@ def _cwd(opening: base.Values) -> str | None:
 
 def _first_prompt(head: bytes) -> str | None:
     messages = (text for _, text in _messages_of(head))
-    for text in messages if _is_document(head) else head.split(b"\n"):
+    for text in messages if _is_document(head) else _messages_in(head.split(b"\n")):
         message = base.values(text) if b'"user"' in text else None
         if message is None or message.text("type") != "user":
             continue
@@ -647,6 +648,24 @@ def _first_prompt(head: bytes) -> str | None:
         if prompt is not None and not is_ignored(content):
             return prompt
     return None
+
+
+def _messages_in(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The messages in the lines of a log, also those that a `$set` has together."""
+    for line in lines:
+        if b'"$set"' not in line:
+            yield line
+            continue
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            yield from map(bytes, _decode_patch(line).change.messages)
+
+
+def _time_of_batch(tail: bytes) -> str | None:
+    """The time of the last message that a `$set` at the end of a log has, or None."""
+    batches = (line for line in reversed(tail.split(b"\n")) if b'"messages"' in line)
+    messages = list(_messages_in(islice(batches, 1)))
+    last = base.values(messages[-1]) if messages else None
+    return None if last is None else last.text("timestamp")
 
 
 def _is_document(head: bytes) -> bool:
@@ -677,6 +696,13 @@ class _Document(msgspec.Struct):
 
 
 _decode_document: Final = msgspec.json.Decoder(_Document).decode
+
+
+class _Patch(msgspec.Struct):
+    change: _Document = msgspec.field(name="$set")
+
+
+_decode_patch: Final = msgspec.json.Decoder(_Patch).decode
 
 
 def _messages_of_start(document: bytes) -> Iterator[tuple[int, bytes]]:
