@@ -81,12 +81,7 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
         )
     value = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf"))
     if not isinstance(value, dict):
-        what = "is binary" if b"\0" in line[:4096] else "does not start with a JSON object"
-        raise NotASessionError(
-            f"{file} is not a session: {place} {what}; give a file of sessiontree, or one of "
-            "another agent that it reads",
-            file,
-        )
+        raise NotASessionError(f"{file} is not a session: {place} {_not_an_object(line)}", file)
     if (program := _foreign_program(value)) is not None:
         raise ForeignFormatError(
             f"{file} is a file of {program}, not of sessiontree; open it with that program",
@@ -106,6 +101,18 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
             file,
         )
     return value
+
+
+def _not_an_object(line: bytes) -> str:
+    """What a first line is that does not hold an object, and what helps."""
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is UTF-16; write the file as UTF-8: iconv -f UTF-16 -t UTF-8"
+    if line.strip() == b"{":
+        return "begins an object over many lines; put each on one line: jq -c ."
+    if line.startswith(b"[") and decode_leniently(line) not in (None, []):
+        return "is a list; put each of its objects on a line: jq -c '.[]'"
+    what = "is binary" if b"\0" in line[:4096] else "does not start with a JSON object"
+    return f"{what}; give a file of sessiontree, or one of another agent that it reads"
 
 
 def _newer(header: Mapping[str, Any]) -> str | None:

@@ -48,6 +48,7 @@ WORTH_SAVING: Final = 8_000_000
 LARGEST_DOCUMENT: Final = 32_000_000
 """The largest document, which is not read line by line, in bytes."""
 
+_BOM: Final = b"\xef\xbb\xbf"
 _DOCUMENT: Final = b"{\n"
 """How a document over many lines starts."""
 
@@ -230,8 +231,8 @@ def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> Fil
         if not decode_object(document):
             raise CorruptionError(f"{one.file} is cut; its turns are not known", one.file, 0)
         tally.take(document)
-    for _, line in () if document is not None else scanner.lines(one.file, find):
-        tally.take(line)
+    for offset, line in () if document is not None else scanner.lines(one.file, find):
+        tally.take(line if offset else line.removeprefix(_BOM))
     for path in others:
         if rollout_of(path) is None and os.path.isfile(path):
             for _, line in scanner.lines(path, find):

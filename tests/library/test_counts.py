@@ -16,6 +16,7 @@ from sessiontree.library import counts
 from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
 from tests.support.sessions import by_hand
+from tests.support.terminal import printed_json
 
 MESSAGES = [
     {"id": str(n), "timestamp": "2026-02-10T21:11:00Z", "type": kind, "content": f"say {n}"}
@@ -235,3 +236,15 @@ def test_a_row_of_another_agent_counts_too(document: Path) -> None:
     document.write_bytes(document.read_bytes()[:-9])
     with pytest.raises(CorruptionError, match="is cut"):
         facts_of(str(document)).counts  # noqa: B018
+
+
+def test_a_prompt_behind_a_byte_order_mark_counts(tmp_path: Path) -> None:
+    lines = [
+        {"type": "user", "uuid": f"u{number}", "sessionId": "s", "parentUuid": None}
+        | {"message": {"role": "user", "content": f"prompt {number}"}}
+        for number in range(3)
+    ]
+    text = "\n".join(map(json.dumps, lines)) + "\n"
+    (tmp_path / "s.jsonl").write_text(text, encoding="utf-8-sig")
+    (row,) = printed_json("ls", tmp_path / "s.jsonl")
+    assert row["turns"] == 3
