@@ -123,15 +123,8 @@ class MadeHome:
             (root / ".project_root").write_text(str(one.cwd))
             return [{"sessionId": one.id, **about}]
         if one.agent == "pi":
-            return [
-                {
-                    "type": "session",
-                    "version": 3,
-                    "id": one.id,
-                    "timestamp": at,
-                    "cwd": str(one.cwd),
-                }
-            ]
+            about = {"id": one.id, "timestamp": at, "cwd": str(one.cwd)}
+            return [{"type": "session", "version": 3, **about}]
         return []
 
     def _turn(self, one: Conversation, before: list[Line]) -> list[Line]:
