@@ -4,7 +4,7 @@ A conversation has one id, whatever copies of it lie around: its agent's own fil
 sessions that were converted for other agents, and copies that a program or a person made. All of
 them have this id, in their lines or their names. A fork has an id of its own. Programs may choose
 ids that are not unique, such as `session-1`: files with such an id are one conversation only if
-they begin with the same prompt.
+one agent began them at the same time with the same prompt.
 
 Invariants: a conversation is one row of a list, whose file is the copy with the latest activity.
 Labels and names are no activity, so a copy that only has more of these is not later. Of copies with
@@ -38,7 +38,9 @@ def key_of(one: SessionInfo) -> tuple[str | None, ...]:
     """What the files of one conversation have in common."""
     if not one.id:
         return (one.file,)
-    return (one.id,) if _UUID.search(one.id) else (one.id, one.first_message)
+    if _UUID.search(one.id):
+        return (one.id,)
+    return one.id, one.made_by, one.created, one.first_message
 
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -279,7 +279,7 @@ _AT_ONCE: Final = 1.0
 """Seconds in which Codex writes a parent's lines again, and no model answers."""
 
 
-class Replay:
+class ParentReplay:
     """Tells which counts of tokens in a rollout are those of its parent, written again.
 
     A fork has its parent's lines as they were. A subagent's rollout has them with the time of its
@@ -319,7 +319,7 @@ class CodexTally:
     def __init__(self) -> None:
         self._sums = Sums()
         self.counts = self._sums.counts
-        self._replay = Replay()
+        self._replay = ParentReplay()
         self._total: Any = None
         self._provider: Any = None
         self._model: Any = None

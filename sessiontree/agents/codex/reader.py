@@ -31,7 +31,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import base
-from sessiontree.agents.codex.items import ABOUT, CodexTally, Replay, is_prompt, is_turn
+from sessiontree.agents.codex.items import ABOUT, CodexTally, ParentReplay, is_prompt, is_turn
 from sessiontree.core import limits
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import kind_of
@@ -306,7 +306,7 @@ class _Rollout:
         self._meta = meta
         self._name = name
         self._segment = lines.session_id
-        self._replay = Replay(lines.session_id)
+        self._replay = ParentReplay(lines.session_id)
         self._named: tuple[base.SourceLine, LineName] | None = None  # the last line with a name
         self._states: dict[HistoryEnd, _HistoryState] = {}
         self._repeated = Budget(limits.REPEATED_PROMPTS, name=name)
