@@ -34,7 +34,7 @@ SLOW: Final = {
 BUDGETS: Final = {
     ("--help",): 8,
     ("append", "s.jsonl", "--text", "x"): 88,
-    ("show", "s.jsonl"): 95,
+    ("show", "s.jsonl"): 100,
     ("context", "s.jsonl"): 93,
     ("label", "s.jsonl", "@", "start"): 89,
     ("tree", "s.jsonl"): 98,

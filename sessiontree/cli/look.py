@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -26,19 +27,20 @@ from sessiontree.cli.output import (
     out_json,
     out_json_list,
     out_message,
+    usage_in_words,
 )
 from sessiontree.cli.terminal import end, finish, is_terminal, out, short, tell, tell_each
 from sessiontree.context.resolved import output_text
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.damage import in_short
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import ANNOTATIONS, MAIN, MOVES, PIECES, Entry
+from sessiontree.core.entry import ANNOTATIONS, MAIN, MOVES, PIECES, Entry, moment_of
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.handle import Blob, blobs_needed
 from sessiontree.core.message import indented_text
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
-from sessiontree.text.amounts import counted
+from sessiontree.text.amounts import counted, lasting
 from sessiontree.views.messages import is_typed, pieces_of
 
 if TYPE_CHECKING:  # each command imports its operation alone
@@ -47,10 +49,13 @@ if TYPE_CHECKING:  # each command imports its operation alone
     from sessiontree.context.resolved import ResolvedHandle
     from sessiontree.core.index import Branch
     from sessiontree.handles.registry import HandleSchema
-    from sessiontree.library.one import SessionFacts
     from sessiontree.ops.context import PathTo
+    from sessiontree.ops.look import ShownSession
     from sessiontree.ops.node import EntryRead
+    from sessiontree.views.turns import SessionOutline, Turn
 
+_MAX_NAMES: Final = 5
+_MAX_ENDS: Final = 20
 _OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
 
@@ -60,21 +65,63 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
 
 
 @renders("session.show", with_json=True)
-def _(call: CommandCall, facts: SessionFacts) -> None:
+def _(call: CommandCall, found: ShownSession) -> None:
+    facts = found.facts
     if call.as_json:
         out_json(facts)
         return
+    outline = found.session.outline()
+    about = _about(outline)
     shown = {
         "entries": f"{facts.entries:,}",
         "branches": f"{facts.branches:,}",
-        "lanes": ", ".join(without_scratch(dict.fromkeys(facts.lanes, 1))),
+        "lanes": _some(without_scratch(dict.fromkeys(facts.lanes, 1))),
         "model": _model_name(facts.model),
         "parentSession": facts.parent_session and for_people(facts.parent_session),
         "metadata": facts.metadata and for_people(facts.metadata),
         "damage": f"{len(facts.damage):,} found" if facts.damage else "none found",
         "notes": in_short(facts.notes),
     }
-    out_facts({**msgspec.to_builtins(facts), **shown})
+    out_facts({**about, **msgspec.to_builtins(facts), **shown})
+    for turn in _ends(outline):
+        mark = "●" if turn.current else "○"
+        prompt = one_line(turn.prompt or "", 100)
+        out(f"  {mark} {_when(turn.work.started)}  turn {turn.name}  {short(turn.leaf)}  {prompt}")
+
+
+def _when(timestamp: str | None) -> str:
+    moment = moment_of(timestamp)
+    return "unknown" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _about(outline: SessionOutline) -> dict[str, Any]:
+    """What people ask first about a session, of all its branches."""
+    work, own = outline.work, [turn for turn in outline.turns if not turn.subagent]
+    seconds = sum(turn.work.seconds or 0.0 for turn in own)
+    first = next((turn.prompt for turn in own if turn.prompt), None)
+    return {
+        "title": one_line(outline.name or first or "", 200),
+        "when": f"{_when(work.started)} to {_when(work.ended)}, active for {lasting(seconds)}",
+        "turns": f"{outline.last_number:,}",
+        "models": ", ".join(map(one_line, work.models)),
+        **usage_in_words(work.usage),
+        "changed": _some(work.changed),
+    }
+
+
+def _some(names: Collection[str]) -> str:
+    """The first of some names, and how many more there are."""
+    shown = [one_line(name, 200) for name in islice(names, _MAX_NAMES)]
+    more = len(names) - len(shown)
+    return ", ".join([*shown, *([f"{more:,} more"] if more else [])])
+
+
+def _ends(outline: SessionOutline) -> list[Turn]:
+    """The last turn of each branch, if there are several; the newest ones."""
+    own = [(place, turn) for place, turn in enumerate(outline.turns) if not turn.subagent]
+    above = {turn.above for _, turn in own if not turn.leaves}
+    ends = [turn for place, turn in own if place not in above]
+    return ends[-_MAX_ENDS:] if len(ends) > 1 else []
 
 
 @renders("node.get", with_json=True)

@@ -38,7 +38,15 @@ class Show(OfSession):
     """Parameters of `session.show`."""
 
 
-def _facts_in_short(call: Call, given: Show, facts: SessionFacts) -> SessionFacts:
+class ShownSession(NamedTuple):
+    """The facts of a session, which is open."""
+
+    facts: SessionFacts
+    session: Session
+
+
+def _facts_in_short(call: Call, given: Show, shown: ShownSession) -> SessionFacts:
+    facts = shown.facts
     lanes = [lane for lane in facts.lanes if not is_scratch(lane)]
     return replace(facts, lanes=lanes, damage=facts.damage[:_MAX_DAMAGE])
 
@@ -48,15 +56,15 @@ def _facts_in_short(call: Call, given: Show, facts: SessionFacts) -> SessionFact
     json="the facts, or the entry as stored",
     answer=_facts_in_short,
 )
-def show(call: Call, given: Show) -> SessionFacts:
+def show(call: Call, given: Show) -> ShownSession:
     """Show the facts of a session: its name, file, leaf, model, metadata, and what is damaged.
     \f
     With REF, the command shows the whole entry. If the entry is a part of an answer that was
     streamed in blocks, the command shows the whole answer. Without REF, it shows facts about the
     session.
     """
-    with call.reading(given.session) as session:
-        return facts_about(session, call.warn)
+    session = call.open(given.session)
+    return ShownSession(facts_about(session, call.warn), session)
 
 
 class Outline(PagedOfSession):

@@ -316,3 +316,22 @@ def test_a_lane_is_looked_at_by_its_name(chat: Path) -> None:
     assert "aside" not in done("context", chat, "main")
     done("merge", chat, "reviewer")
     assert "aside" in done("context", chat)
+
+
+def test_show_answers_what_a_person_asks_of_a_session(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", durability="os") as session:
+        session.append_message({"role": "user", "content": "Fix the parser"})
+        answer = {"role": "assistant", "content": [{"type": "text", "text": "Done"}]}
+        session.append_message({**answer, "model": "m-1", "usage": {"input": 5, "output": 7}})
+        session.branch(session.header)
+        session.append_message({"role": "user", "content": "Rewrite the parser"})
+    shown = done("show", tmp_path / "s.jsonl")
+    facts = {line[:14].strip(): line[15:] for line in shown.splitlines()}
+    assert (facts["title"], facts["turns"], facts["models"]) == ("Fix the parser", "2", "m-1")
+    assert facts["tokens"].startswith("5 in, 7 out")
+    assert "active for 0 s" in facts["when"]
+    *_, first_end, second_end = shown.splitlines()
+    assert first_end.endswith("Fix the parser")
+    assert first_end.startswith("  ○ ")
+    assert second_end.endswith("Rewrite the parser")
+    assert second_end.startswith("  ● ")
