@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 292,
-    "lines of sessiontree": 91_602,
-    "lines of tests": 103_489,
+    "modules of sessiontree": 295,
+    "lines of sessiontree": 93_036,
+    "lines of tests": 105_354,
 }
 
 
