@@ -36,6 +36,7 @@ from sessiontree.library.homes import with_tilde
 from sessiontree.library.listing import SessionInfo, facts_of, moment
 from sessiontree.library.lookup import (
     agent_of,
+    cost_of_row,
     model_of,
     note_of,
     short_id,
@@ -59,7 +60,7 @@ from sessiontree.ops.session import (
     TrashedSession,
 )
 from sessiontree.storage.places import shown
-from sessiontree.text.amounts import ago, briefly_ago, counted, dollars
+from sessiontree.text.amounts import ago, briefly_ago, counted
 from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.text.preview import size_in_short
 
@@ -138,7 +139,7 @@ def _columns(
         "Branches": ["" if one.branches is None else f"{one.branches:,}" for one in found],
         "Turns": ["?" if one.turns is None else f"{one.turns:,}" for one in found],
         "Model": [cut(model_of(one), max(screen.width // 8, 15)) for one in found],
-        "Cost": [dollars(one.cost) if one.cost else "" for one in found],
+        "Cost": [cost_of_row(one) for one in found],
         "Size": [size_in_short(one.bytes) for one in found],
     }
     if all(one.turns is None for one in found):
@@ -241,9 +242,15 @@ def _out_lines(found: list[SessionInfo], ids: Mapping[str, str], named: Collecti
         turns = "" if one.turns is None else counted(one.turns, "turn")
         id = f"{shown_id(one.id, ids):<{width}}"
         parts = (time_of(one.modified), f"{size_in_short(one.bytes):>8}", id)
-        facts = (f"{agent_of(one):<11}", title_of(one, _TITLE), count, turns, note_of(one, ids))
-        about = (*facts, one_line(one.cwd or "", 200), _file(one, named))
-        out("  ".join(filter(None, (*parts, *about))))
+        facts = (f"{agent_of(one):<11}", title_of(one, _TITLE), count, turns)
+        about = (
+            *facts,
+            cost_of_row(one),
+            note_of(one, ids),
+            one_line(one.cwd or "", 200),
+            _file(one, named),
+        )
+        out("  ".join(filter(None, (*parts, *facts, *about, _file(one, named)))))
 
 
 @renders(TrashedSession)

@@ -20,7 +20,7 @@ from sessiontree.library.counts import By
 from sessiontree.library.homes import with_tilde
 from sessiontree.library.spending import Name, Spending, SpendingSum, Totals
 from sessiontree.ops.session import SessionTotals, SumsByCost, SumsOfAgents
-from sessiontree.text.amounts import counted, dollars, in_short
+from sessiontree.text.amounts import about, counted, dollars, in_short
 from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.views.costs import HOW_TO_GET, Prices, Stats
 
@@ -80,17 +80,28 @@ def _(call: CommandCall, found: SumsOfAgents) -> None:
         sums = {"sessions": f"{total.sessions:,}", "turns": f"{total.turns:,}"}
         size = {"in the files": f"{total.bytes:,} bytes"}
         facts = {name: _in_words(sums) for name, sums in shown_agents.items()}
-        out_facts({**sums, **size, **usage_in_words(total.usage), **facts})
+        cost = {"cost": text} if (text := _cost_in_words(total)) else {}
+        spent = {**usage_in_words(total.usage), **cost}
+        out_facts({**sums, **size, **spent, **facts})
         _tell_copies(total.copies)
     if total.not_counted:
         tell(f"Warning: {counted(total.not_counted, 'session')} not counted: cut, or too large")
 
 
 def _in_words(sums: Totals) -> str:
-    cost = f", ${sums.usage.cost:,.4f}" if sums.usage.cost else ""
+    cost = f", {text}" if (text := _cost_in_words(sums)) else ""
     tokens = f"{sums.usage.input:,} in, {sums.usage.output:,} out"
     turns = counted(sums.turns, "turn")
     return f"{counted(sums.sessions, 'session')}, {turns}, {sums.bytes:,} bytes, {tokens}{cost}"
+
+
+def _cost_in_words(sums: Totals) -> str:
+    """What was spent: as reported, estimated, and in how many answers it is not known."""
+    spent = sums.spent
+    parts = [f"{dollars(spent.usage.cost)} reported"] if spent.usage.cost else []
+    parts += [f"{about(spent.estimated)} at list prices"] if spent.estimated else []
+    parts += [f"{counted(spent.unpriced, 'answer')} without a price"] if spent.unpriced else []
+    return ", ".join(parts)
 
 
 @renders(SumsByCost)

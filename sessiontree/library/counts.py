@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import msgspec
@@ -75,10 +76,16 @@ class SessionCounts(msgspec.Struct, frozen=True):
         return cost_of(self.file.spent())
 
 
+class _Estimate(msgspec.Struct, array_like=True, frozen=True):
+    prices: int  # which version of the package has them; see `_stamp_of_prices`
+    dollars: float
+
+
 class _CachedCounts(msgspec.Struct, array_like=True, frozen=True):
     others: list[str]  # the other files and folders that decide the counts
     stamp: Stamp  # of the session file and the others
     counts: FileCounts
+    estimate: _Estimate | None = None
 
 
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, _CachedCounts])
@@ -93,7 +100,7 @@ class CountCache:
     """
 
     def __init__(self, folder: str | None, report: Report = lambda problem: None) -> None:
-        file = None if folder is None else os.path.join(folder, "counts-7.msgpack")
+        file = None if folder is None else os.path.join(folder, "counts-8.msgpack")
         self._report = report
         self._cache = Cache(file, _decoder)
         self._scanner = Scanner()
@@ -118,6 +125,30 @@ class CountCache:
                     continue
                 left -= one.bytes
             yield one, known or self._counted(one)
+
+    def _estimated(self, one: SessionInfo, counts: FileCounts) -> float:
+        """What answers without a reported cost cost, estimated once for each version of prices."""
+        prices = _stamp_of_prices()
+        cached = self._cache.get(one.file)
+        if cached is not None and cached.estimate is not None and cached.counts == counts:
+            known = cached.estimate
+            if known.prices == prices:
+                return known.dollars
+        from sessiontree.views.costs import cost_of  # slow to import, as are the prices
+
+        estimated = cost_of(counts.spent()).estimated
+        if cached is not None and cached.counts == counts:
+            estimate = _Estimate(prices, estimated)
+            self._cache.keep(one.file, replace(cached, estimate=estimate))
+        return estimated
+
+    def row(self, one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
+        """The facts of a session with its counts and its cost, as far as they are known."""
+        if counts is None:
+            return one
+        usage, estimated = counts.usage, self._estimated(one, counts) or None
+        numbers = {"turns": counts.turns, "model": counts.model, "usage": usage.as_dict()}
+        return replace(one, **numbers, cost=usage.cost or None, estimated=estimated)
 
     def count(self, one: SessionInfo) -> FileCounts:
         """What a session adds up to; read only if the file changed.
@@ -152,6 +183,13 @@ class CountCache:
         return counts
 
 
+@cache
+def _stamp_of_prices() -> int:
+    """What changes with the package that has list prices, which is slow to import; 0 without it."""
+    found = find_spec("genai_prices")
+    return 0 if found is None or found.origin is None else os.stat(found.origin).st_mtime_ns
+
+
 _lock: Final = threading.Lock()
 _shared: Final = cache(CountCache)
 """The counts in a folder of caches, which are loaded once for all rows."""
@@ -172,18 +210,9 @@ def counts_of(one: SessionInfo) -> SessionCounts:
 def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:
     """The facts of sessions with their counts, as far as `CountCache` counts them at once."""
     counter = CountCache(cache_folder(), report)
-    found = [with_counts(*each) for each in counter.counted(sessions)]
+    found = [counter.row(*each) for each in counter.counted(sessions)]
     counter.save()
     return found
-
-
-def with_counts(one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
-    """The facts of a session with its counts, as far as they are known."""
-    if counts is None:
-        return one
-    usage = counts.usage
-    numbers = {"turns": counts.turns, "model": counts.model, "usage": usage.as_dict()}
-    return replace(one, **numbers, cost=usage.cost or None)
 
 
 def with_branches(one: SessionInfo, report: Report) -> SessionInfo:

@@ -114,6 +114,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         model: the model that was used last, or None.
         usage: the tokens of all answers, as `stats --json` prints them, or None.
         cost: the reported cost in US dollars, or None.
+        estimated: the cost in US dollars of the answers without a reported cost, or None.
         copy_of: the id of the session that this one was forked from, or None; its own id if it was
             converted for an agent.
         went_on: True if the agent for which it was converted went on with it.
@@ -139,6 +140,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     model: str | None = None
     usage: dict[str, Any] | None = None
     cost: float | None = None
+    estimated: float | None = None
     copy_of: str | None = None
     went_on: bool = False
     is_renamed: bool = False
@@ -163,6 +165,11 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     def is_converted(self) -> bool:
         """True if the file was made for an agent from a session of another one."""
         return self.agent is not None and self.copy_of == self.id
+
+    @property
+    def dollars(self) -> float:
+        """The cost in US dollars as far as it is known, reported or estimated."""
+        return (self.cost or 0.0) + (self.estimated or 0.0)
 
     @property
     def title(self) -> str | None:

@@ -39,7 +39,7 @@ from sessiontree.library.listing import (
 from sessiontree.library.places import files_in, sessions_in
 from sessiontree.storage.names import Report
 from sessiontree.storage.scanner import Scanner
-from sessiontree.text.amounts import counted
+from sessiontree.text.amounts import about, counted, dollars
 from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"
@@ -295,6 +295,13 @@ def _also(one: SessionInfo) -> str | None:
     parts += [counted(more, "more copy", "more copies")] if more else []
     parts += ["backed up"] if imports and one.imported_from is None else []
     return " · ".join(parts) or None
+
+
+def cost_of_row(one: SessionInfo) -> str:
+    """What a session cost, marked if a part is estimated; empty if it is not known."""
+    if not one.dollars:
+        return ""
+    return about(one.dollars) if one.estimated else dollars(one.dollars)
 
 
 def agent_of(one: SessionInfo) -> str:

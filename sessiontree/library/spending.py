@@ -12,7 +12,7 @@ only in part, is reported, and hides no other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from sessiontree.agents import OWN
-from sessiontree.core.usage import FileCounts, Spent, Usage, total
+from sessiontree.core.usage import FileCounts, Spent, Usage
 from sessiontree.library.conversations import key_of
 from sessiontree.library.counts import By
 from sessiontree.library.listing import SessionInfo
@@ -211,20 +211,26 @@ def _place(item: tuple[Name, SpendingSum]) -> tuple[float, int, bool, str]:
 
 
 class Totals(msgspec.Struct):
-    """The sums of some sessions."""
+    """The sums of some conversations."""
 
     sessions: int = 0
-    turns: int = 0  # in each session that has them
+    turns: int = 0  # in each conversation that has them
     bytes: int = 0  # of the session files
-    usage: Usage = Usage()  # of each answer once
-    not_counted: int = 0  # sessions whose turns and tokens are not known
-    copies: int = 0  # answers that are in another session too, and count there
+    not_counted: int = 0  # conversations whose turns and tokens are not known
+    spent: SpendingSum = msgspec.field(default_factory=SpendingSum)
+    copies: int = 0  # answers that are in another file too, and count there
 
-    def add(self, one: SessionInfo, new: list[Spent], copies: list[Spent]) -> None:
-        """Add a file, with answers of its own and copies of others."""
-        self.bytes += one.bytes
-        self.usage += total(new)
-        self.copies += sum(not each.is_report for each in copies)
+    @property
+    def usage(self) -> Usage:
+        return self.spent.usage
+
+    def add(self, files: Sequence[CountedSession]) -> None:
+        """Add the files of a conversation, which has the turns of the file that has the most."""
+        counted = [counts for _, counts in files if counts is not None]
+        self.sessions += 1
+        self.not_counted += not counted
+        self.turns += max((counts.turns for counts in counted), default=0)
+        self.bytes += sum(one.bytes for one, _ in files)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `stats --json` prints."""
@@ -233,40 +239,28 @@ class Totals(msgspec.Struct):
             "turns": self.turns,
             "bytes": {"file": self.bytes},
             "usage": self.usage.as_dict(),
+            "cost": self.spent.as_dict()["cost"],
             "notCounted": self.not_counted,
             "copies": self.copies,
         }
 
 
-def totals_of(sessions: Iterable[CountedSession]) -> tuple[Totals, dict[str, Totals]]:
+def totals_of(
+    sessions: Iterable[CountedSession], prices: Prices | None
+) -> tuple[Totals, dict[str, Totals]]:
     """The sums of all conversations, and by agent, the agent with the most sessions first.
 
-    An answer that several files have counts for the first. A conversation has the turns of the file
-    that has the most, and the agent of the first one.
+    An answer that several files have counts for the first (`spendings_of` is the one rule). A
+    conversation counts for the agent of its first file.
     """
-    every = Totals()
-    agents: dict[str, Totals] = {}
-    known: set[str] = set()
-    own = OwnAnswers()
-    for files in _conversations(sessions):
-        both = every, agents.setdefault(files[0][0].made_by or OWN, Totals())
-        counted = [counts for _, counts in files if counts is not None]
-        for sums in both:
-            sums.sessions += 1
-            sums.not_counted += not counted
-            sums.turns += max((counts.turns for counts in counted), default=0)
-        for one, counts in files:
-            found = [] if counts is None else own.of(one, counts.spent())
-            keys = [spent.copy_key for spent in found]
-            copies = [spent for key, spent in zip(keys, found, strict=True) if key in known]
-            new = [spent for key, spent in zip(keys, found, strict=True) if key not in known]
-            known.update(keys)
-            for sums in both:
-                sums.add(one, new, copies)
+    found = list(sessions)
+    made = spending_of(found, "agent", prices, lambda problem: None)
+    every = Totals(spent=made.total, copies=made.copies)
+    agents = {name or OWN: Totals(spent=row) for name, row in made.rows.items()}
+    for _, files in groupby(found, lambda each: key_of(each[0])):
+        conversation = list(files)
+        agent = conversation[0][0].made_by or OWN
+        for sums in (every, agents.setdefault(agent, Totals())):
+            sums.add(conversation)
     most_first = sorted(agents.items(), key=lambda item: (-item[1].sessions, item[0]))
     return every, dict(most_first)
-
-
-def _conversations(sessions: Iterable[CountedSession]) -> Iterator[list[CountedSession]]:
-    for _, files in groupby(sessions, lambda each: key_of(each[0])):
-        yield list(files)

@@ -30,7 +30,6 @@ from sessiontree.library.counts import (
     By,
     CountCache,
     with_branches,
-    with_counts,
 )
 from sessiontree.library.hidden import hidden_ids
 from sessiontree.library.listing import SessionInfo
@@ -180,14 +179,15 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     turns: Annotated[int | None, Meta(description="Its prompts; none: not counted yet.")] = None
     branches: Annotated[int | None, Meta(description="Its branches, if they are counted.")] = None
     model: Annotated[str | None, Meta(description="The model that was used last.")] = None
-    cost: Annotated[float | None, Meta(description="Its reported cost in US dollars.")] = None
+    cost: Annotated[float | None, Meta(description="Reported cost in US dollars.")] = None
+    estimated: Annotated[float | None, Meta(description="The rest, estimated.")] = None
     bytes: Annotated[int, Meta(description="The size of its file.")]
     lane: Annotated[str | None, Meta(description="The lane of its last entry, if not main.")] = None
-    copy_of: Annotated[str | None, Meta(description="The session that it is a copy of.")] = None
+    copy_of: Annotated[str | None, Meta(description="What it was forked from.")] = None
     imported_from: Annotated[str | None, Meta(description="The file it was imported from.")] = None
-    writer: Annotated[str | None, Meta(description="The program that holds it to write.")] = None
+    writer: Annotated[str | None, Meta(description="Who holds it to write.")] = None
     file: Annotated[
-        str | None, Meta(description="Its file, if its id does not tell it from others.")
+        str | None, Meta(description="Its file, if its id is not enough.")
     ] = None
 
 
@@ -207,7 +207,7 @@ def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> 
             given,
             lambda one: _hashed(one.file),
             lambda one: row_of_session(
-                _counted(call, given, counts.of(one)), is_alone=ids[one.id] == 1
+                _row(call, given, counts, counts.of(one)), is_alone=ids[one.id] == 1
             ),
         )
 
@@ -246,7 +246,7 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
 
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
-    agent reported.
+    agent reported, and else an estimate at list prices, marked '~$'.
 
     To find the turns, the model and the cost, 'ls' reads whole files, at most 24 MB each time you
     run it, from the top of the list. A '?' marks turns that are not counted yet. Run 'ls' again to
@@ -264,14 +264,14 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
         call.tell_none(selection, places)
     if not call.rows:
         with closing(_Counts(call)) as counts:
-            found = [_counted(call, given, each) for each in counts.each(found)]
+            found = [_row(call, given, counts, each) for each in counts.each(found)]
     return SessionsFound(found, every)
 
 
-def _counted(
-    call: Call, given: SessionList, each: tuple[SessionInfo, FileCounts | None]
+def _row(
+    call: Call, given: SessionList, counts: _Counts, each: tuple[SessionInfo, FileCounts | None]
 ) -> SessionInfo:
-    one = with_counts(*each)
+    one = counts.row(*each)
     return with_branches(one, call.leave_out) if given.branches else one
 
 
@@ -296,6 +296,10 @@ class _Counts:
             self._call.progress("Counting sessions", number, len(found))
             yield self.of(one)
 
+    def row(self, one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
+        """See `CountCache.row`."""
+        return self._counter.row(one, counts)
+
     def close(self) -> None:
         """Keep what was counted, for the next call."""
         self._counter.save()
@@ -318,6 +322,7 @@ def row_of_session(one: SessionInfo, *, is_alone: bool) -> SessionRow:
         branches=one.branches,
         model=one.model,
         cost=one.cost,
+        estimated=one.estimated,
         bytes=one.bytes,
         lane=None if one.lane == "main" else one.lane,
         copy_of=one.copy_of,
@@ -712,7 +717,8 @@ def totals(call: Call, given: SessionTotals) -> SumsOfAgents | SumsByCost | Stat
     each FILE and the sessions in DIR and in the folders below DIR. Without FILE and DIR, it adds up
     all sessions that 'sessiontree ls' lists.
 
-    The cost is the cost that the agent reported. If a fork, an import or a converted file has a
+    The cost is the cost that the agents reported, and an estimate of the other answers at the list
+    prices of their providers. If a fork, an import or a converted file has a
     copy of an answer, the answer counts once. The turns of a conversation count once, and again in
     its forks. The counts of many sessions are kept in your cache folder, so the next run counts
     only new and changed sessions.
@@ -736,7 +742,7 @@ def totals(call: Call, given: SessionTotals) -> SumsOfAgents | SumsByCost | Stat
         call.tell_none(selection, places)
     with closing(_Counts(call, None)) as counts:
         if given.by is None:
-            return SumsOfAgents(*totals_of(counts.each(found)))
+            return SumsOfAgents(*totals_of(counts.each(found), load()))
         made = spending_of(
             counts.each(found),
             given.by,

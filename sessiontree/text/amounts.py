@@ -29,6 +29,12 @@ def dollars(cost: float) -> str:
     return f"${cost:,.2f}" if cost >= 0.01 else f"${cost:.2g}" if cost >= 0.0001 else "<$0.0001"
 
 
+def about(amount: float) -> str:
+    """An estimated amount in US dollars, such as `~$1.20`."""
+    text = dollars(amount)
+    return text if text.startswith("<") else f"~{text}"
+
+
 def lasting(seconds: float) -> str:
     """A length of time, such as `8 s`, `6 min`, `2 h 40 min` or `3 days`."""
     whole = round(seconds)

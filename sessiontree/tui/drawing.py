@@ -18,11 +18,11 @@ from sessiontree.agents import command_of
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, facts_of, moment
-from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, title_of
+from sessiontree.library.lookup import agent_of, cost_of_row, model_of, note_of, short_id, title_of
 from sessiontree.library.one import opened_by_ends
 from sessiontree.library.places import project_in
 from sessiontree.session import Session
-from sessiontree.text.amounts import ago, briefly_ago, counted, dollars
+from sessiontree.text.amounts import ago, briefly_ago, counted
 from sessiontree.text.columns import (
     CODES,
     Line,
@@ -66,7 +66,7 @@ def session_line(one: SessionInfo, width: int, now: datetime) -> Line:
     if width >= 100:
         right.append(Span(f"{filled(folder_of(one), 16)}  ", "dim"))
         right.append(Span("      " if one.turns is None else f"{one.turns:>4,} t", "dim"))
-    right.append(Span(f"{dollars(one.cost) if one.cost else '':>8}", "number"))
+    right.append(Span(f"{cost_of_row(one):>9}", "number"))
     right.append(Span(f"{size_in_short(one.bytes):>8}", "dim"))
     return beside(left, right, width)
 
@@ -81,8 +81,8 @@ def preview_lines(one: SessionInfo, width: int, now: datetime) -> list[Line]:
     facts = [agent_of(one), model_of(one), size_in_short(one.bytes), short_id(one.id)]
     if one.turns is not None:
         facts.insert(2, counted(one.turns, "turn"))
-    if one.cost:
-        facts.insert(3, dollars(one.cost))
+    if cost := cost_of_row(one):
+        facts.insert(3, cost)
     past = ago(now.timestamp() - moment(one.modified))
     lines: list[Line] = [
         [Span(title_of(one, _LONGEST), "title")],

@@ -211,7 +211,7 @@ class Picker(View, inherit_bindings=False):
 
 def _sorted(sessions: list[SessionInfo], order: str) -> list[SessionInfo]:
     if order == _BY_COST:
-        return sorted(sessions, key=lambda one: one.cost or 0.0, reverse=True)
+        return sorted(sessions, key=lambda one: one.dollars, reverse=True)
     return in_order(sessions, next(each for each in ORDERS if each == order))
 
 

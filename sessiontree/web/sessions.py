@@ -15,7 +15,7 @@ from sessiontree.errors import SessionTreeError, UsageError
 from sessiontree.library.conversations import conversations
 from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.lookup import agent_of, model_of, note_of, title_of
+from sessiontree.library.lookup import agent_of, cost_of_row, model_of, note_of, title_of
 from sessiontree.library.places import in_order, sessions_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter, SearchHit
@@ -93,7 +93,8 @@ def described(
             "modified": one.modified,
             "bytes": one.bytes,
             "turns": one.turns,
-            "cost": one.cost,
+            "cost": one.dollars,
+            "paid": cost_of_row(one),
             "note": note_of(one, {}),
         }
         for one in sessions

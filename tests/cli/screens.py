@@ -19,7 +19,7 @@ from typing import Any, Final
 from sessiontree.cli import stats
 from sessiontree.cli.lists import rows, table
 from sessiontree.cli.screen import Screen
-from sessiontree.library.counts import BY, By, CountCache, with_counts
+from sessiontree.library.counts import BY, By, CountCache
 from sessiontree.library.listing import by_time
 from sessiontree.library.lookup import short_ids
 from sessiontree.library.places import Selection, conversations_in
@@ -61,7 +61,8 @@ def screens() -> Iterator[tuple[str, str]]:
         found = sorted(
             conversations_in([folder], Selection(), problems.append), key=by_time, reverse=True
         )
-        counted = [with_counts(*each) for each in CountCache(None).counted(found, None)]
+        counter = CountCache(None)
+        counted = [counter.row(*each) for each in counter.counted(found, None)]
         files = [one.file for one in counted]
         ids = short_ids(one.id for one in counted)
         hits = list(search(query("file"), files, SearchFilter(conversation=True), problems.append))

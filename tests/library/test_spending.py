@@ -144,7 +144,7 @@ def test_answers_of_the_agents_count_once_in_forks_and_imports(tmp_path: Path) -
         "unpricedAnswers": 0,
     }
     assert found.copies
-    every, agents = totals_of(counts_of(*files, *imports))
+    every, agents = totals_of(counts_of(*files, *imports), PRICES)
     assert (every.usage.as_dict(), every.copies) == (found.total.usage.as_dict(), found.copies)
     rows = {name: row.usage.as_dict() for name, row in found.rows.items()}
     assert {name: agents[str(name)].usage.as_dict() for name in rows} == rows
@@ -201,7 +201,7 @@ def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
         session.fork(tmp_path / "fork.jsonl")
     found = spent(source(file), source(tmp_path / "fork.jsonl"))
     assert (found.total.estimated, found.total.sessions, found.copies) == (6.0, 1, 2)
-    every, _ = totals_of(counts_of(source(file), source(tmp_path / "fork.jsonl")))
+    every, _ = totals_of(counts_of(source(file), source(tmp_path / "fork.jsonl")), PRICES)
     assert (every.usage, every.copies, every.sessions) == (found.total.usage, 2, 2)
 
 

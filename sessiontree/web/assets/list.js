@@ -40,7 +40,7 @@ function fillRow(row, one) {
   const time = make('time', '', when(one.modified));
   time.title = one.modified;
   const facts = [one.model, one.turns === null ? '' : `${one.turns.toLocaleString()} ${one.turns === 1 ? 'turn' : 'turns'}`,
-    one.cost ? (one.cost < 0.005 ? 'under $0.01' : `$${one.cost.toFixed(2)}`) : '', size(one.bytes), one.note, one.cwd, one.session.slice(0, 8)];
+    one.paid, size(one.bytes), one.note, one.cwd, one.session.slice(0, 8)];
   const small = make('small');
   small.append(make('i', '', one.agent), ' · ' + facts.filter(Boolean).join(' · '));
   row.replaceChildren(time, make('b', '', one.title), small);
@@ -144,7 +144,7 @@ async function read(counted) {
   all = found.sessions;
   for (const one of all) {
     const old = before.get(one.id);
-    if (one.turns === null && old) Object.assign(one, {turns: old.turns, cost: old.cost, model: old.model});
+    if (one.turns === null && old) Object.assign(one, {turns: old.turns, cost: old.cost, paid: old.paid, model: old.model});
     one.known = [one.title, one.agent, one.model, one.cwd, one.session, one.note].join('\n').toLowerCase();
   }
   fill($('agent'), all.map((one) => one.agent));
