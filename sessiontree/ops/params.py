@@ -88,7 +88,7 @@ EntryRef = Annotated[
 HandleForm = str | dict[str, Any]
 """A handle as text, or as the JSON object of either form."""
 
-FORMS_OF_TIME: Final = "a date or time, 'yesterday', or how long ago: 30m, 12h, 2w."
+FORMS_OF_TIME: Final = "a date, a time, 'yesterday', or an age: 12h, 2w."
 
 Root = Annotated[
     str | None,

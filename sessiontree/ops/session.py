@@ -149,7 +149,7 @@ class SessionList(Selected):
         Order,
         opt(
             "--sort",
-            help="By 'modified' (the default), 'created' or 'size', greatest first; or by 'name'.",
+            help="'modified' (the default), 'created' or 'size', greatest first; or 'name'.",
             choices=ORDERS,
         ),
     ] = "modified"
@@ -186,9 +186,7 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     copy_of: Annotated[str | None, Meta(description="What it was forked from.")] = None
     imported_from: Annotated[str | None, Meta(description="The file it was imported from.")] = None
     writer: Annotated[str | None, Meta(description="Who holds it to write.")] = None
-    file: Annotated[
-        str | None, Meta(description="Its file, if its id is not enough.")
-    ] = None
+    file: Annotated[str | None, Meta(description="Its file, if its id is not enough.")] = None
 
 
 class SessionsFound(NamedTuple):
