@@ -149,7 +149,7 @@ class SessionList(Selected):
         Order,
         opt(
             "--sort",
-            help="'modified' (the default), 'created' or 'size', greatest first; or 'name'.",
+            help="'modified' (default), 'created' or 'size', greatest first; or 'name'.",
             choices=ORDERS,
         ),
     ] = "modified"
@@ -158,7 +158,7 @@ class SessionList(Selected):
     ] = None
     hidden: Annotated[
         bool,
-        opt("--hidden", help="List the sessions that 'hide' took off the lists."),
+        opt("--hidden", help="List only sessions that 'hide' took off."),
         only_for_people,
     ] = False
     branches: Annotated[
@@ -180,7 +180,7 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     branches: Annotated[int | None, Meta(description="Its branches, if they are counted.")] = None
     model: Annotated[str | None, Meta(description="The model that was used last.")] = None
     cost: Annotated[float | None, Meta(description="Reported cost in US dollars.")] = None
-    estimated: Annotated[float | None, Meta(description="The rest, estimated.")] = None
+    estimated: Annotated[float | None, Meta(description="Estimated rest.")] = None
     bytes: Annotated[int, Meta(description="The size of its file.")]
     lane: Annotated[str | None, Meta(description="The lane of its last entry, if not main.")] = None
     copy_of: Annotated[str | None, Meta(description="What it was forked from.")] = None
