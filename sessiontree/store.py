@@ -315,12 +315,11 @@ class Store:
         ids and images are not searched; `sessiontree.text.preview` has the details.
 
         Args:
-            pattern: words, and phrases in quotes, which must all be in the text of an entry
-                (accented letters match in any Unicode form), or, with `regex`, a regular
-                expression of Python's `re`.
+            pattern: words, and phrases in quotes, which must all be in the text of an entry, with
+                or without accents, or, with `regex`, a regular expression of Python's `re`.
             regex: whether the pattern is a regular expression.
             ignore_case: whether to ignore case; None: case counts if the pattern has a capital,
-                or is a regular expression.
+                or is a regular expression. False: accents and the width of letters count as well.
             role: find only entries of this role, or of one of these roles.
             tool: find only calls of this tool, and the results of these calls.
             since: find only entries from this time on; a time without a zone is local time.

@@ -360,7 +360,9 @@ class Search(Selected):
         ),
     ] = None
     case_sensitive: Annotated[
-        bool, opt("--case-sensitive", "-s", help="Distinguish A and a."), only_for_people
+        bool,
+        opt("--case-sensitive", "-s", help="Distinguish A and a, and accents."),
+        only_for_people,
     ] = False
     roles: Annotated[
         list[str],
@@ -468,7 +470,7 @@ def _page_of_hits(call: Call, given: Search, found: SearchedFiles) -> Page[Hit]:
     "Search sessions", core=True, json="a list of the entries found", answer=_page_of_hits
 )
 def search_(call: Call, given: Search) -> SearchedFiles:
-    """Find entries that contain all given words as they are spelled, the newest sessions first.
+    """Find entries that contain all given words, the newest sessions first.
 
     Use one to three rare words, and read the hits with session.turn or node.get. Each entry is
     found once, with its first match.
@@ -482,9 +484,8 @@ def search_(call: Call, given: Search) -> SearchedFiles:
     except with --regex.
 
     The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
-    It does not search types, roles, ids or images. An accented letter matches in any Unicode form,
-    except with --regex. Each entry is shown once, with its first match marked. The exit code is 0
-    even if nothing is found.
+    It does not search types, roles, ids or images. Accents and the width of letters do not matter,
+    except with -s and --regex. The exit code is 0 even if nothing is found.
     """
     if given.ignore_case and given.case_sensitive:
         next = "Give `ignore_case` or `case_sensitive`, not both."

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.entry import decode_leniently
 from sessiontree.errors import UsageError
-from sessiontree.text.pattern import Pattern, lines_with
+from sessiontree.text.pattern import Pattern, lines_with, query
 from tests.support.table import for_each
 
 TELLING = "aAzZkKsSiI09 /\\\"'\n\t\b\f\r\x00\x1b\x7fußẞéÉıİſK日本😀\ud83d\ude00\ufffd\u2028"
@@ -80,10 +80,12 @@ def found_raw(pattern: Pattern, block: bytes) -> list[bytes]:
 
 @pytest.mark.slow
 @settings(deadline=None)
-@given(blocks(), st.booleans())
-def test_no_spelling_hides_a_match(made: tuple[str, bytes], ignore_case: bool) -> None:
+@given(blocks(), st.booleans(), st.booleans())
+def test_no_spelling_hides_a_match(
+    made: tuple[str, bytes], ignore_case: bool, any_accent: bool
+) -> None:
     text, block = made
-    pattern = Pattern(text, ignore_case=ignore_case)
+    pattern = Pattern(text, ignore_case=ignore_case, any_accent=any_accent)
     assert found_raw(pattern, block) == decoded_all(pattern, block)
 
 
@@ -191,3 +193,61 @@ def test_the_first_of_both_spellings_is_marked() -> None:
     assert Pattern("cafe\u0301").search("a caf\u00e9, a cafe\u0301") == (2, 6)
     assert Pattern("caf\u00e9").search("a cafe\u0301, a caf\u00e9") == (2, 7)
     assert Pattern("caf\u00e9", regex=True).search("a cafe\u0301") is None
+
+
+WORDS = [
+    ("zurich", "in Zürich.", (3, 9)),
+    ("zurich", "in Zu\u0308rich.", (3, 10)),
+    ("Zürich", "in Zurich.", (3, 9)),
+    ("zurich", "in ｚｕｒｉｃｈ.", (3, 9)),
+    ("naive cafe", "a naïve café", (2, 12)),
+    ("cafe", "a cafe\u0301.", (2, 7)),
+    ("istanbul", "İstanbul", (0, 8)),
+    ("angstrom", "\u212bngström", (0, 8)),
+    ('say "a"', "say ＂a＂", (0, 7)),
+    ("αθηνα", "Αθήνα", (0, 5)),
+    ("ガラス", "ｶﾞﾗｽ", (0, 4)),
+    ("\u0958", "\u0958", (0, 1)),
+    ("\u0301", "e\u0301", (1, 2)),
+    ("が", "か", None),
+    ("zurich", "zunich", None),
+]
+"""Typed, stored, and where they match."""
+
+
+@for_each(("typed", "stored", "span"), WORDS)
+def test_accents_and_width_do_not_matter(
+    typed: str, stored: str, span: tuple[int, int] | None
+) -> None:
+    pattern = Pattern(typed, ignore_case=True, any_accent=True)
+    assert pattern.search(stored) == span
+    for ensure_ascii in (True, False):
+        line = json.dumps({"t": stored}, ensure_ascii=ensure_ascii).encode()
+        block = b'{"t": "\xe9 \xc3"}\n{"t": "no"}\n' * ensure_ascii + line + b'\n{"t": "z"}'
+        assert found_raw(pattern, block) == [line] * (span is not None)
+
+
+@for_each(
+    ("ignore_case", "finds"),
+    [(None, ["Zürich", "Zurich", "zürich"]), (True, ["Zürich", "Zurich", "zürich"]), (False, [])],
+)
+def test_accents_matter_where_case_is_asked_for(ignore_case: bool | None, finds: list[str]) -> None:
+    pattern = query("zurich", ignore_case=ignore_case)
+    found = [word for word in ("Zürich", "Zurich", "zürich") if pattern.match_in([word])]
+    assert found == finds
+    assert query("zurich", regex=True).match_in(["zürich"]) is None
+    assert query("Zurich").match_in(["Zürich"]) is not None
+    assert query("Zurich").match_in(["zürich"]) is None
+
+
+@pytest.mark.slow
+def test_no_other_form_of_a_letter_is_missed() -> None:
+    everything = [c for c in map(chr, range(0x80, 0x30000)) if not 0xD800 <= ord(c) < 0xE000]
+    for letter in map(chr, range(0x20, 0x7F)):
+        for ignore_case in (True, False):
+            pattern = Pattern(f"x{letter}y", ignore_case=ignore_case, any_accent=True)
+            others = [c for c in everything if pattern.search(f"x{c}y")]
+            for ensure_ascii in (True, False):
+                lines = [json.dumps({"t": f"x{c}y"}, ensure_ascii=ensure_ascii) for c in others]
+                block = "".join(f"{line}\n" for line in lines).encode()
+                assert len(found_raw(pattern, block)) == len(others), letter
