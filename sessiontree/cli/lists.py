@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from typing import Final, NamedTuple
 
 import click
@@ -47,7 +48,7 @@ from sessiontree.library.lookup import (
 from sessiontree.library.places import project_in
 from sessiontree.library.root import store_of_command
 from sessiontree.library.search import SessionsOfHits, described, has_blobs, unknown_role
-from sessiontree.library.search_file import SearchHit
+from sessiontree.library.search_file import SearchHit, marked
 from sessiontree.library.trash import RemovedSession
 from sessiontree.ops.session import (
     EmptyTrash,
@@ -324,34 +325,84 @@ _MATCH: Final = ("\x1b[1;31m", "\x1b[0m")
 
 def lines(hits: Iterable[SearchHit]) -> Iterator[tuple[str, bool]]:
     """The lines to print where there is no screen, and whether each is a hit."""
-    return _below_headings(hits, _path_heading, _line)
-
-
-def rows(hits: Iterable[SearchHit], screen: Screen) -> Iterator[tuple[str, bool]]:
-    """The rows to draw on a screen, and whether each is a hit."""
-    heading = partial(_heading, screen=screen)
-    return _below_headings(hits, heading, partial(_row, screen=screen))
-
-
-def _below_headings(
-    hits: Iterable[SearchHit],
-    heading: Callable[[SearchHit, SessionInfo | None], str],
-    line: Callable[[SearchHit], str],
-) -> Iterator[tuple[str, bool]]:
     sessions, file = SessionsOfHits(), None
     for hit in hits:
         if hit.file != file:
             if file is not None:
                 yield "", False
             file = hit.file
-            yield heading(hit, sessions.of(hit)), False
-        yield line(hit), True
+            yield _path_heading(hit, sessions.of(hit)), False
+        yield _line(hit), True
+
+
+SHOWN: Final = 3
+"""The hits of each session on a screen."""
+
+
+def rows(
+    hits: Iterable[SearchHit],
+    screen: Screen,
+    more: Callable[[SearchHit], str] | None = None,
+    limit: int | None = None,
+) -> Iterator[tuple[str, bool]]:
+    """The rows to draw on a screen, and whether each is a hit, at most `limit` of them.
+
+    `more` is the command for all hits of a session of which the screen has `SHOWN`; None: it has
+    all hits of each session.
+    """
+    sessions, count = SessionsOfHits(), 0
+    for _, in_file in groupby(hits, lambda hit: hit.file):
+        found = sorted(in_file, key=_is_late)
+        if count:
+            yield "", False
+        yield _heading(found[0], sessions.of(found[0]), screen), False
+        left = None if limit is None else limit - count
+        shown = found[: left if more is None else SHOWN if left is None else min(SHOWN, left)]
+        for hit in shown:
+            yield _row(hit, screen), True
+        count += len(shown)
+        if count == limit:
+            break
+        if more is not None and len(found) > len(shown):
+            row = f"  … {len(found) - len(shown):,} more"
+            how = f": {more(found[0])}"
+            if columns_of(row + how) > screen.width:
+                how = "; repeat the search with its id"
+            yield screen.styled(cut(row + how, screen.width), "dim"), False
+    if count:
+        yield "", False
+        yield screen.styled(cut(_HOW_TO_OPEN, screen.width), "dim"), False
+
+
+_HOW_TO_OPEN: Final = "Open a hit: sessiontree tree ID --turn N, or sessiontree show ID REF"
+
+
+def _is_late(hit: SearchHit) -> bool:
+    """True if an entry is not a prompt or an answer without calls: these come first."""
+    return hit.speaker not in ("user", "assistant") or bool(hit.tools)
+
+
+def _search_of(given: Search, hit: SearchHit) -> str:
+    """The command that shows all hits of a session."""
+    name = relative_path(hit.file) if given.places else short_id(hit.session)
+    flags = {
+        "--regex": given.regex,
+        "-i": given.ignore_case,
+        "-s": given.case_sensitive,
+        "--current": given.current,
+        "--everything": given.everything,
+        "--blobs": given.blobs,
+    }
+    options = [option for role in given.roles for option in ("--role", role)]
+    options += ["--tool", given.tool] if given.tool else []
+    options += ["--since", given.since] if given.since else []
+    options += [flag for flag, is_given in flags.items() if is_given]
+    return "sessiontree " + one_line(shlex.join(["search", given.pattern, name, *options]), 1000)
 
 
 def _line(hit: SearchHit) -> str:
-    before, match, after = _parts(hit)
     role = one_line(hit.speaker or hit.type)
-    text = f"{before}«{match}»{after}"
+    text = marked(printable(hit.snippet), hit.matches, "«{}»".format)
     return f"  {short(hit.ref):<8}  {role:<10}  {time_of(hit.timestamp):<16}  {text}"
 
 
@@ -375,17 +426,25 @@ def _heading(hit: SearchHit, one: SessionInfo | None, screen: Screen) -> str:
 
 def _row(hit: SearchHit, screen: Screen) -> str:
     role = one_line(hit.speaker or hit.type)
-    cells = [short(hit.ref), cut(role, 9), _ago(hit.timestamp, screen)]
+    cells = [short(hit.ref), cut(role, 9), "" if hit.turn is None else f"turn {hit.turn}"]
     roles = ["number", _ROLES.get(role, "dim"), "dim"]
-    widths = [8, 9, 4]
+    widths = [8, 9, 9]
+    if screen.width >= _WITH_TIMES:
+        cells, roles, widths = [*cells, _ago(hit.timestamp, screen)], [*roles, "dim"], [*widths, 4]
     made = [
         screen.styled(filled(cell, width), style) if style else filled(cell, width)
         for cell, width, style in zip(cells, widths, roles, strict=True)
     ]
-    left = screen.width - sum(widths) - 2 * (len(widths) + 1) - (0 if screen.colour else 2)
-    before, match, after = fitted(*_parts(hit), max(left, 10))
+    left = screen.width - sum(widths) - 2 * (len(widths) + 1)
     opening, closing = _MATCH if screen.colour else ("«", "»")
-    return "  " + "  ".join(made) + f"  {before}{opening}{match}{closing}{after}"
+    left -= 0 if screen.colour else 2 * len(hit.matches)
+    text, matches = _fitted(hit, max(left, 10))
+    snippet = marked(text, matches, lambda match: f"{opening}{match}{closing}")
+    return "  " + "  ".join(made) + f"  {snippet}"
+
+
+_WITH_TIMES: Final = 100
+"""Columns from which on a hit has its time."""
 
 
 def _ago(timestamp: str | None, screen: Screen) -> str:
@@ -396,10 +455,17 @@ def _session(hit: SearchHit) -> str:
     return one_line(short_id(hit.session))
 
 
-def _parts(hit: SearchHit) -> tuple[str, str, str]:
-    start, end = hit.match
-    parts = (hit.snippet[:start], hit.snippet[start:end], hit.snippet[end:])
-    return printable(parts[0]), printable(parts[1]), printable(parts[2])
+def _fitted(hit: SearchHit, width: int) -> tuple[str, list[tuple[int, int]]]:
+    """A snippet cut to a width around its first match, and the matches that are left."""
+    snippet, (start, end) = printable(hit.snippet), hit.match
+    before, match, after = fitted(snippet[:start], snippet[start:end], snippet[end:], width)
+    text = before + match + after
+    gone = start - len(before)
+    if match != snippet[start:end]:
+        return text, [(len(before), len(text))]
+    kept = len(before) + len(match) + len(after) - (after != snippet[end:])
+    spans = ((max(a - gone, gone > 0), min(b - gone, kept)) for a, b in hit.matches)
+    return text, [(a, b) for a, b in spans if a < b]
 
 
 def fitted(before: str, match: str, after: str, width: int) -> tuple[str, str, str]:
@@ -414,10 +480,15 @@ def fitted(before: str, match: str, after: str, width: int) -> tuple[str, str, s
 
 @renders(SearchedFiles)
 def _(call: CommandCall, found: SearchedFiles) -> None:
-    given = found.given
-    with closing(found.hits(found.files, facts=call.as_json)) as hits:
-        shown = flushed(hits)
-        count = out_json_list(described(shown)) if call.as_json else out_hits(shown)
+    given, is_drawn = found.given, is_terminal() and not call.as_json
+    with_facts, limit = call.as_json or is_drawn, None if is_drawn else given.limit
+    with closing(found.hits(found.files, facts=with_facts, limit=limit)) as hits:
+        if is_drawn:
+            count = _show_hits(hits, given, has_one=len(found.files) == 1)
+        elif call.as_json:
+            count = out_json_list(described(flushed(hits)))
+        else:
+            count = out_hits(flushed(hits))
     if count == given.limit:
         tell(f"Stopped at {given.limit:,} as --limit asks; there may be more")
     elif not count and not call.as_json:
@@ -425,6 +496,21 @@ def _(call: CommandCall, found: SearchedFiles) -> None:
             tell(_nothing(given, found.files))
         else:
             tell(f"Nothing was searched. {none_found(found.places, found.selection)}")
+
+
+def _show_hits(hits: Iterable[SearchHit], given: Search, *, has_one: bool) -> int:
+    """Draw hits, in the pager if they are many; the number of hits that were drawn."""
+    count = 0
+
+    def drawn() -> Iterator[str]:
+        nonlocal count
+        more = None if has_one else partial(_search_of, given)
+        for row, is_hit in rows(hits, screen(), more, given.limit):
+            count += is_hit
+            yield row
+
+    show(drawn(), paged=not given.no_pager)
+    return count
 
 
 def _nothing(given: Search, files: Sequence[str]) -> str:
@@ -446,7 +532,7 @@ def flushed(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
 def out_hits(hits: Iterable[SearchHit]) -> int:
     """Print hits below the sessions that they are in; the number of hits."""
     count = 0
-    for line, is_hit in rows(hits, screen()) if is_terminal() else lines(hits):
+    for line, is_hit in lines(hits):
         write(line + "\n")
         count += is_hit
     return count

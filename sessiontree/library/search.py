@@ -233,8 +233,8 @@ def described(hits: Iterable[SearchHit]) -> Iterator[dict[str, Any]]:
         yield {**msgspec.to_builtins(hit), "title": title, **about}
 
 
-LARGEST: Final = 16_000_000
-"""The largest session whose turns are numbered, in bytes: all of it is read."""
+LARGEST: Final = 128_000_000
+"""The largest session whose turns are numbered, in bytes: all of it is read, 40 MB a second."""
 
 
 def with_turns(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:

@@ -7,7 +7,7 @@ open and one pass over their bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -49,7 +49,7 @@ from sessiontree.storage.names import (
 )
 from sessiontree.storage.place import START
 from sessiontree.storage.scanner import Scanner
-from sessiontree.text.pattern import AllOf, Pattern, Prefilter, Span, lines_with
+from sessiontree.text.pattern import AllOf, Match, Pattern, Prefilter, Span, lines_with
 from sessiontree.text.preview import role, speaker, texts, texts_of_tool
 
 if TYPE_CHECKING:
@@ -89,13 +89,15 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
         ref: the uuid of the entry.
         type, timestamp, lane: the type, the timestamp and the lane of the entry.
         role: the role of the entry as stored, or None.
-        snippet: the text around the first match, on one line.
-        match: the start and the end of the match in the snippet.
+        snippet: the text around the first match of each word, on one line.
+        match: the start and the end of the first match in the snippet.
+        matches: the start and the end of every match of the words in the snippet, in order; of a
+            regular expression, of the first match.
         speaker: the role as people read it: `tool` for results of tools in any shape.
         prompt: whether the entry is a prompt. This and the following are in the hits of
             `search --json`, not in those of `Store.search`.
         turn: the number of the turn that the entry is in, counted over all branches in file order;
-            None above the first prompt, for a subagent, and in a session of more than 16 MB.
+            None above the first prompt, for a subagent, and in a session of more than 128 MB.
         tools: the names of the tools that the entry calls, or whose results it has.
         model: the model that wrote the message, or None.
         usage: the tokens that the message reports, as `stats --json` prints them, or None.
@@ -111,6 +113,7 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     lane: str | None
     snippet: str
     match: Span
+    matches: list[Span] = []
     speaker: str | None = None
     prompt: bool = False
     turn: int | None = None
@@ -254,7 +257,7 @@ class FileSearch:
             if entry is None:
                 self._report(f"{file} contains the pattern; no entry names it")
             elif self._is_wanted(entry):
-                yield self._made(entry, *match)
+                yield self._made(entry, match)
 
     def _hits_as_opened(self) -> Iterator[SearchHit]:
         from sessiontree.session import Session
@@ -295,7 +298,7 @@ class FileSearch:
         match = self._pattern.match_in(self._texts(body))
         if match is None or (self._wanted.current and not self._is_on_path(entry)):
             return None
-        return self._made(entry, *match)
+        return self._made(entry, match)
 
     def _texts(self, body: Mapping[str, Any]) -> Iterator[str]:
         tool = self._wanted.tool
@@ -333,16 +336,10 @@ class FileSearch:
         if message is not None:
             self._tools.update((call.id, call.name) for call in calls_of(message))
 
-    def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
-        text, (start, end) = _masked(text, span)
+    def _made(self, entry: Entry, match: Match) -> SearchHit:
         stored = role(entry)
-        before = _on_one_line(text[max(0, start - BEFORE) : start])
-        match = _on_one_line(text[start : min(end, start + LONGEST_MATCH)])
-        after = _on_one_line(text[end : end + AFTER])
-        if start > BEFORE:
-            before = "…" + before
-        if end + AFTER < len(text):
-            after += "…"
+        snippet, first = _snippet(match)
+        marks = _joined([first, *self._pattern.marks(snippet)])
         is_renamed = stored == "user" or entry.type == "block"
         hit = SearchHit(
             file=self._file,
@@ -352,8 +349,9 @@ class FileSearch:
             role=stored,
             timestamp=entry.timestamp,
             lane=entry.lane,
-            snippet=before + match + after,
-            match=(len(before), len(before) + len(match)),
+            snippet=snippet,
+            match=first,
+            matches=marks,
             speaker=speaker(entry) if is_renamed else stored and speaker_named(stored),
         )
         return replace(hit, **_facts_of_message(entry)) if self._wanted.facts else hit
@@ -461,6 +459,54 @@ def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
         return restore(body, fetch)
     except SpilledError:
         return body
+
+
+def _snippet(match: Match) -> tuple[str, Span]:
+    """The text around the matches on one line, and where the first one is in it."""
+    text, spans = match
+    groups = [[spans[0]]]
+    for span in spans[1:]:
+        if span[0] - BEFORE > groups[-1][-1][1] + AFTER:
+            groups.append([])
+        groups[-1].append(span)
+    pieces = [_piece(text, group[0], group[-1][1]) for group in groups]
+    before, first, after = pieces[0]
+    more = "".join(before.lstrip("…") + found + after for before, found, after in pieces[1:])
+    return before + first + after + more, (len(before), len(before) + len(first))
+
+
+def _piece(text: str, span: Span, stop: int) -> tuple[str, str, str]:
+    """What is before a match, the match, and what is after it, up to a little after `stop`."""
+    size = stop - span[1]
+    text, (start, end) = _masked(text, span)
+    before = _on_one_line(text[max(0, start - BEFORE) : start])
+    match = _on_one_line(text[start : min(end, start + LONGEST_MATCH)])
+    after = _on_one_line(text[end : end + size + AFTER])
+    return (
+        "…" + before if start > BEFORE else before,
+        match,
+        after + "…" if end + size + AFTER < len(text) else after,
+    )
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that overlap as one."""
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        elif end > start or not joined:
+            joined.append((start, end))
+    return joined
+
+
+def marked(text: str, spans: Iterable[Span], mark: Callable[[str], str]) -> str:
+    """A text with `mark` applied to the parts of it at some spans, which are in order."""
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [text[at:start], mark(text[start:end])]
+        at = end
+    return "".join((*parts, text[at:]))
 
 
 def _masked(text: str, span: Span) -> tuple[str, Span]:

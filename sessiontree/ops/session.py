@@ -45,7 +45,7 @@ from sessiontree.library.places import (
 )
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import SessionsOfHits, check_roles, search, unknown_role
-from sessiontree.library.search_file import SearchFilter, SearchHit
+from sessiontree.library.search_file import SearchFilter, SearchHit, marked
 from sessiontree.library.trash import RemovedSession
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, size
@@ -395,6 +395,7 @@ class Search(Selected):
         opt("--limit", metavar="N", help="Stop after so many entries."),
         only_for_people,
     ] = None
+    no_pager: NoPager = False
 
 
 class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -413,7 +414,7 @@ class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
     tools: Annotated[list[str], Meta(description="The tools it calls, or has results of.")] = []
     lane: Annotated[str | None, Meta(description="Its lane; main if there is none.")] = None
     snippet: Annotated[
-        str, Meta(description="The text around the first match, which stands between « and ».")
+        str, Meta(description="The text around the words; « and » enclose each of them.")
     ]
 
 
@@ -428,9 +429,14 @@ class SearchedFiles(NamedTuple):
     selection: Selection
 
     def hits(
-        self, files: Sequence[str], each: Each = nothing, *, facts: bool = True
+        self,
+        files: Sequence[str],
+        each: Each = nothing,
+        *,
+        facts: bool = True,
+        limit: int | None = None,
     ) -> Generator[SearchHit, None, None]:
-        """The hits in some of the files; `each` is called with the number of each file."""
+        """Some of the hits in some files; `each` is called with the number of each file."""
         given = self.given
         wanted = SearchFilter(
             roles=frozenset(given.roles),
@@ -446,7 +452,7 @@ class SearchedFiles(NamedTuple):
             files,
             wanted,
             self.call.leave_out,
-            limit=given.limit,
+            limit=limit,
             processes=None,
             each=each,
         )
@@ -486,6 +492,9 @@ def search_(call: Call, given: Search) -> SearchedFiles:
     The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
     It does not search types, roles, ids or images. Accents and the width of letters do not matter,
     except with -s and --regex. The exit code is 0 even if nothing is found.
+
+    A terminal shows three entries of each session, prompts and answers before results of tools. To
+    see all entries of one session, give its id. A pipe and --json get all entries.
     """
     if given.ignore_case and given.case_sensitive:
         next = "Give `ignore_case` or `case_sensitive`, not both."
@@ -521,8 +530,6 @@ def _key_of_hit(hit: SearchHit) -> str:
 
 def _hit(hit: SearchHit, sessions: SessionsOfHits) -> Hit:
     one = sessions.of(hit)
-    start, end = hit.match
-    snippet = f"{hit.snippet[:start]}«{hit.snippet[start:end]}»{hit.snippet[end:]}"
     return Hit(
         session=hit.session,
         title="" if one is None else _title(one),
@@ -534,7 +541,7 @@ def _hit(hit: SearchHit, sessions: SessionsOfHits) -> Hit:
         time=hit.timestamp,
         tools=hit.tools,
         lane=hit.lane,
-        snippet=snippet,
+        snippet=marked(hit.snippet, hit.matches, "«{}»".format),
     )
 
 

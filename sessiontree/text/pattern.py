@@ -30,7 +30,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.errors import UsageError
 
-__all__ = ["AllOf", "Pattern", "Prefilter", "Span", "finder", "lines_with", "query"]
+__all__ = ["AllOf", "Match", "Pattern", "Prefilter", "Span", "finder", "lines_with", "query"]
 
 Span = tuple[int, int]
 
@@ -61,6 +61,13 @@ _LATIN: Final = "ÀÐàðĀȀ\u0300\u1e00\u1f00\uff00"
 _ESCAPE: Final = b"\\u"  # begins each escape by number: one pass finds any of them
 _MOST_MISSES: Final = 100  # escapes of other characters in a block that are looked at one by one
 _FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost a search
+
+
+class Match(NamedTuple):
+    """A text that matches, and where: the first match of each word, in order."""
+
+    text: str
+    spans: tuple[Span, ...]
 
 
 class Prefilter(NamedTuple):
@@ -101,6 +108,7 @@ class Pattern:
         self._in_any: Callable[[], re.Pattern[str]] = partial(re.compile, source, flags)
         if base:
             self._in_any = partial(_with_any_accents, base, source, flags)
+        self._is_regex = regex
         self._literal = None if regex or ignore_case or len(spellings) > 1 else text
         self._has_other_forms = bool(base)
         # what each line that may match has; None where nothing is certain
@@ -128,13 +136,18 @@ class Pattern:
     def _searched_in(self, text: str) -> re.Pattern[str]:
         return self._in_ascii if text.isascii() else self._in_any()
 
-    def match_in(self, texts: Iterable[str]) -> tuple[str, Span] | None:
+    def match_in(self, texts: Iterable[str]) -> Match | None:
         """The first of some texts that matches, and where; None if none does."""
         for text in texts:
             span = self.search(text)
             if span is not None:
-                return text, span
+                return Match(text, (span,))
         return None
+
+    def marks(self, text: str) -> Iterator[Span]:
+        """Yield every match of a text in another text; of a regular expression, none."""
+        if not self._is_regex:
+            yield from (found.span() for found in self._searched_in(text).finditer(text))
 
     @property
     def narrows(self) -> int:
@@ -163,11 +176,23 @@ class AllOf:
         self.candidates = narrowest.candidates
         self.sought = narrowest.sought
 
-    def match_in(self, texts: Iterable[str]) -> tuple[str, Span] | None:
-        """The text that the first pattern matches, and where; None if any pattern has none."""
-        given = list(texts)
-        found = [pattern.match_in(given) for pattern in self._patterns]
-        return None if None in found else found[0]
+    def match_in(self, texts: Iterable[str]) -> Match | None:
+        """The text that most patterns match, and where; None if any pattern matches none."""
+        best: Match | None = None
+        missing = set(range(len(self._patterns)))
+        for text in texts:
+            spans = [pattern.search(text) for pattern in self._patterns]
+            missing -= {number for number, span in enumerate(spans) if span is not None}
+            matches = tuple(sorted(span for span in spans if span is not None))
+            if len(matches) > (len(best.spans) if best else 0):
+                best = Match(text, matches)
+            if len(matches) == len(spans):
+                break
+        return None if missing else best
+
+    def marks(self, text: str) -> Iterator[Span]:
+        """Yield every match of each pattern in a text."""
+        return chain(*(pattern.marks(text) for pattern in self._patterns))
 
 
 _TERM: Final = re.compile(r'"([^"]+)"?|([^\s"]+)')

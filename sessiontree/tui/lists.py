@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -87,20 +87,27 @@ class HitsView(View, inherit_bindings=False):
 
     def _line(self, number: int, width: int) -> Line:
         hit = self._hits[number]
-        start, end = hit.match
         turn = "" if hit.turn is None else f"{hit.turn}"
         who = filled(one_line(hit.speaker or hit.type), 10)
         return [
             Span(f"{hit.session[:8]:<8} {turn:>4}  ", "dim"),
             Span(f"{who} ", "number"),
-            Span(hit.snippet[:start]),
-            Span(hit.snippet[start:end], "found"),
-            Span(hit.snippet[end:]),
+            *marked_spans(hit.snippet, hit.matches),
         ]
 
     def action_choose(self) -> None:
         if self._hits:
             self.dismiss(self._hits[self.lines.at])
+
+
+def marked_spans(text: str, matches: Iterable[tuple[int, int]], role: str = "") -> Iterator[Span]:
+    """Yield a text in pieces, its matches in the colour of what is found."""
+    at = 0
+    for start, end in matches:
+        yield Span(text[at:start], role)
+        yield Span(text[start:end], "found")
+        at = end
+    yield Span(text[at:], role)
 
 
 _WIDE: Final = 100  # columns from which on cached tokens are shown

@@ -140,13 +140,11 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def _described(hit: SearchHit, one: SessionInfo) -> dict[str, Any]:
-    start, end = hit.match
     return {
         "id": id_of(hit.file),
         "uuid": hit.ref,
-        "before": hit.snippet[:start],
-        "match": hit.snippet[start:end],
-        "after": hit.snippet[end:],
+        "snippet": hit.snippet,
+        "matches": hit.matches,
         "speaker": one_line(hit.speaker or hit.type, 60),
         "turn": hit.turn,
         "title": title_of(one, 120),

@@ -65,7 +65,8 @@ def screens() -> Iterator[tuple[str, str]]:
         counted = [counter.row(*each) for each in counter.counted(found, None)]
         files = [one.file for one in counted]
         ids = short_ids(one.id for one in counted)
-        hits = list(search(query("file"), files, SearchFilter(conversation=True), problems.append))
+        wanted = SearchFilter(conversation=True, facts=True)
+        hits = list(search(query("file"), files, wanted, problems.append))
         sums = [*CountCache(None).counted(found, None)]
         spent = {by: spending_of(sums, by, PRICES, problems.append) for by in BY}
         assert not problems
@@ -79,7 +80,10 @@ def screens() -> Iterator[tuple[str, str]]:
                 lines = [
                     *table(counted, ids, screen),
                     "",
-                    *(row for row, _ in rows(hits, screen)),
+                    *(
+                        row
+                        for row, _ in rows(hits, screen, lambda hit: "sessiontree search file ID")
+                    ),
                 ]
                 text = "\n".join(lines[: 2 * height]).replace("\x1b", "␛")
                 size = f"{width}x{height}{'-colour' if colour else ''}"

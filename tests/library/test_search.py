@@ -16,9 +16,9 @@ from sessiontree import Session
 from sessiontree.core.damage import MAX_FINDINGS
 from sessiontree.core.entry import decode_leniently
 from sessiontree.library.search import search
-from sessiontree.library.search_file import SearchFilter, SearchHit
+from sessiontree.library.search_file import SearchFilter, SearchHit, marked
 from sessiontree.storage.scanner import BLOCK, Scanner
-from sessiontree.text.pattern import Pattern
+from sessiontree.text.pattern import Pattern, query
 from sessiontree.text.preview import texts
 from tests.agents.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS
 from tests.support.sessions import chat, json_lines, version_1
@@ -306,3 +306,41 @@ def test_of_many_unreadable_lines_ten_are_named_and_the_others_counted(
     *named, others = said
     assert len(named) == MAX_FINDINGS
     assert others == f"{file}: 3 more lines may hold the pattern, likewise"
+
+
+MARKED = [
+    ("alpha", "an alpha, an Alpha", "an «alpha», an «Alpha»"),
+    ("gamma alpha", "alpha beta gamma", "«alpha» beta «gamma»"),
+    ('"beta gamma" alpha', "alpha beta gamma", "«alpha» «beta gamma»"),
+    ("cafe naive", "naïve ｃａｆｅ", "«naïve» «ｃａｆｅ»"),
+    ("alpha alphabet", "alphabet alpha", "«alphabet» «alpha»"),
+    ("alpha omega", f"alpha{'-' * 300}omega", f"«alpha»{'-' * 80}…{'-' * 40}«omega»"),
+    ("alpha omega", f"omega{'-' * 90}alpha", f"«omega»{'-' * 90}«alpha»"),
+]
+"""What is searched for, a text, and its snippet with the words marked."""
+
+
+@for_each(("words", "text", "expected"), MARKED)
+def test_every_word_is_marked(tmp_path: Path, words: str, text: str, expected: str) -> None:
+    file = chat(tmp_path / f"{abs(hash((words, text)))}.jsonl", text)
+    (hit,) = search(query(words), [str(file)], SearchFilter(), pytest.fail)
+    assert marked(hit.snippet, hit.matches, "«{}»".format) == expected
+    assert hit.match[0] == hit.matches[0][0]
+
+
+def test_a_regular_expression_is_marked_once(tmp_path: Path) -> None:
+    file = chat(tmp_path / "s.jsonl", "aaa")
+    (hit,) = search(query("a", regex=True), [str(file)], SearchFilter(), pytest.fail)
+    assert hit.matches == [hit.match] == [(0, 1)]
+
+
+def test_words_in_different_texts_of_an_entry_show_the_text_with_most(tmp_path: Path) -> None:
+    call = {"type": "toolCall", "id": "c", "name": "x", "arguments": {"a": "two three"}}
+    file = chat(tmp_path / "s.jsonl", {"role": "assistant", "content": [_text("one two"), call]})
+    (hit,) = search(query("one two three"), [str(file)], SearchFilter(), pytest.fail)
+    assert marked(hit.snippet, hit.matches, "«{}»".format) == "«one» «two»"
+    assert not [*search(query("one four"), [str(file)], SearchFilter(), pytest.fail)]
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}

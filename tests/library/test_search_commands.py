@@ -173,7 +173,7 @@ def test_search_looks_in_all_sessions_unless_told_otherwise(store: Store) -> Non
 def test_search_json_has_all_of_a_hit(store: Store) -> None:
     (hit,) = printed_json("search", "deploy")
     assert " ".join(hit) == (
-        "file session ref type role timestamp lane snippet match speaker "
+        "file session ref type role timestamp lane snippet match matches speaker "
         "prompt turn tools model usage cost title agent cwd"
     )
     assert (hit["title"], hit["agent"], hit["cwd"]) == ("A rollout", None, "/elsewhere")
@@ -370,5 +370,5 @@ def test_hits_of_a_session_that_was_removed_meanwhile_are_shown_without_its_fact
     assert not {"agent", "cwd"} & set(told)
     (heading, _), _ = hit_lines(hits)
     assert heading.endswith("session one")
-    (heading, is_hit), (row, _) = hit_rows(hits, Screen(80, False, NOW))
+    (heading, is_hit), (row, _), *_ = hit_rows(hits, Screen(80, False, NOW))
     assert (is_hit, "A title" in heading, "needle" in row) == (False, False, True)

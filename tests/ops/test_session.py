@@ -164,7 +164,9 @@ def test_a_hit_says_where_it_is_and_what_is_around_it(agents: Calls) -> None:
     assert {one["agent"] for one in both} == {"sessiontree", "claude-code"}
     only = agents.value("session.search", pattern="retr", agents=["claude-code"])["items"]
     assert [one["agent"] for one in only] == ["claude-code"]
-    assert agents.value("session.search", pattern="retry", session="own-session")["items"] == [hit]
+    assert agents.value("session.search", pattern="retry client", session="own-session")[
+        "items"
+    ] == [hit]
 
 
 def test_a_search_without_a_hit_says_what_else_could_be_searched(agents: Calls) -> None:

@@ -28,7 +28,13 @@ function when(text) {
 function fillHit(row, hit) {
   row.href = `s/${hit.id}#${encodeURIComponent(hit.uuid)}`;
   const time = make('time', '', when(hit.modified)), words = make('b'), small = make('small');
-  words.append(hit.before, make('mark', '', hit.match), hit.after);
+  const letters = [...hit.snippet], part = (from, to) => letters.slice(from, to).join('');
+  let at = 0;
+  for (const [start, end] of hit.matches) {
+    words.append(part(at, start), make('mark', '', part(start, end)));
+    at = end;
+  }
+  words.append(part(at));
   const facts = [hit.title, hit.turn === null ? '' : `turn ${hit.turn}`, hit.speaker];
   small.append(make('i', '', hit.agent), ' · ' + facts.filter(Boolean).join(' · '));
   row.replaceChildren(time, words, small);
