@@ -244,13 +244,7 @@ def _out_lines(found: list[SessionInfo], ids: Mapping[str, str], named: Collecti
         id = f"{shown_id(one.id, ids):<{width}}"
         parts = (time_of(one.modified), f"{size_in_short(one.bytes):>8}", id)
         facts = (f"{agent_of(one):<11}", title_of(one, _TITLE), count, turns)
-        about = (
-            *facts,
-            cost_of_row(one),
-            note_of(one, ids),
-            one_line(one.cwd or "", 200),
-            _file(one, named),
-        )
+        about = (cost_of_row(one), note_of(one, ids), one_line(one.cwd or "", 200))
         out("  ".join(filter(None, (*parts, *facts, *about, _file(one, named)))))
 
 

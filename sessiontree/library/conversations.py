@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
@@ -23,24 +24,33 @@ from sessiontree.library.listing import SessionInfo, by_time, moment
 
 
 def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
-    """One row for each conversation, in the order in which the conversations were found first.
+    """One row for each conversation, in no fixed order.
 
     A row is the copy that counts, with the other ones as `copies`, and with the name that an
     import was given, if one was.
     """
-    groups: dict[tuple[str | None, ...], list[SessionInfo]] = {}
-    for one in found:
-        groups.setdefault(key_of(one), []).append(one)
-    return [group[0] if len(group) == 1 else _row(group) for group in groups.values()]
+    by_id: dict[str, list[list[SessionInfo]]] = {}
+    for one in sorted(found, key=lambda one: one.is_converted):
+        groups = by_id.setdefault(one.id or one.file, [])
+        group = next((group for group in groups if are_copies(group[0], one)), None)
+        if group is None:
+            groups.append([one])
+        else:
+            group.append(one)
+    every = chain.from_iterable(by_id.values())
+    return [group[0] if len(group) == 1 else _row(group) for group in every]
 
 
-def key_of(one: SessionInfo) -> tuple[str | None, ...]:
-    """What the files of one conversation have in common."""
-    if not one.id:
-        return (one.file,)
+def are_copies(one: SessionInfo, other: SessionInfo) -> bool:
+    """True if two files are of one conversation."""
+    if not one.id or one.id != other.id:
+        return False
     if _UUID.search(one.id):
-        return (one.id,)
-    return one.id, one.made_by, one.created, one.first_message
+        return True
+    if one.first_message != other.first_message:
+        return False
+    is_any_converted = one.is_converted or other.is_converted
+    return is_any_converted or (one.made_by, one.created) == (other.made_by, other.created)
 
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

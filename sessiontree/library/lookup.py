@@ -215,7 +215,7 @@ def _row_named(
     """The conversation with a name or an id, among those of the store and of the agents."""
     problems: list[str] = []
     own = _in_store(name, store, problems.append)
-    if own and not is_start_of(name, own[0]):
+    if own and name != LATEST and not is_start_of(name, own[0]):
         return in_store(conversations([*own, *_copies(own[0], agents, reaches)])[0])
     among = [*own, *sessions_in(agents, problems.append, reaches)]
     if len(name) < SHORTEST_PREFIX:  # the message says so where an id starts with it

@@ -5,23 +5,23 @@ Reported and estimated costs are kept apart.
 
 Invariants: an answer that is copied to several files, such as forks and imports, counts once, for
 the first of them (`Spent.copy_key` is the one rule), and one that was converted for another agent
-only where no other file of its conversation is (`OwnAnswers`); a session that is not counted, or
+only where no other file of its conversation is; a session that is not counted, or
 only in part, is reported, and hides no other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from sessiontree.agents import OWN
 from sessiontree.core.usage import FileCounts, Spent, Usage
-from sessiontree.library.conversations import key_of
+from sessiontree.library.conversations import are_copies
 from sessiontree.library.counts import By
 from sessiontree.library.listing import SessionInfo
 from sessiontree.storage.names import Report
@@ -38,18 +38,17 @@ The files of one conversation follow each other, as `conversations.originals_fir
 """
 
 
-class OwnAnswers:
-    """Which answers of a file are its own, and not those of its conversation in another form."""
+class _Place(NamedTuple):
+    file: int  # the number of a file
+    conversation: int  # that of its conversation
 
-    def __init__(self) -> None:
-        self._known: set[tuple[str | None, ...]] = set()
 
-    def of(self, one: SessionInfo, spent: list[Spent]) -> list[Spent]:
-        """What was spent in the next file, without what an earlier one has before a conversion."""
-        if (key := key_of(one)) not in self._known:
-            self._known.add(key)
-            return spent
-        return [each for each in spent if not each.is_converted]
+def _with_places(sessions: Iterable[CountedSession]) -> Iterator[tuple[_Place, CountedSession]]:
+    conversation, first = -1, None
+    for number, (one, counts) in enumerate(sessions):
+        if first is None or not are_copies(first, one):
+            conversation, first = conversation + 1, one
+        yield _Place(number, conversation), (one, counts)
 
 
 class SpendingSum(msgspec.Struct):
@@ -101,26 +100,25 @@ class _Sums:
         self.made = Spending({}, SpendingSum(), Counter())
         self._by = by
         self._known: dict[int, _CountedAnswer] = {}  # by the hash of the key
-        self._last: dict[Name, object] = {}  # by row, the conversation that it counted last
-        self._counted: object = None
+        self._last: dict[Name, int] = {}  # by row, the conversation that it counted last
+        self._counted = -1
 
-    def add(self, number: int, one: SessionInfo, spent: Spent, price: float | None) -> None:
-        """Add an answer of the file with a number, unless it is a copy of one in another."""
+    def add(self, at: _Place, one: SessionInfo, spent: Spent, price: float | None) -> None:
+        """Add an answer of a file, unless it is a copy of one in another."""
         key = hash(spent.copy_key)
         known = self._known.get(key)
-        if known is not None and known.number != number:
+        if known is not None and known.number != at.file:
             self._add_copy(spent, known)
             return
         name = _row_name(self._by, one, spent)
         row, total = self.made.rows.setdefault(name, SpendingSum()), self.made.total
-        conversation = key_of(one)
-        row.sessions += self._last.get(name) != conversation
-        total.sessions += self._counted != conversation
-        self._last[name] = self._counted = conversation
+        row.sessions += self._last.get(name) != at.conversation
+        total.sessions += self._counted != at.conversation
+        self._last[name] = self._counted = at.conversation
         for each in (row, total):
             each.answers += not spent.is_report
             each.usage += spent.usage
-        self._known[key] = _CountedAnswer(number, name, price, spent.needs_price)
+        self._known[key] = _CountedAnswer(at.file, name, price, spent.needs_price)
         if spent.needs_price:
             self._add_price(name, price, spent)
 
@@ -165,19 +163,21 @@ def spendings_of(
         since: what was spent before does not count; None: all counts.
         is_listed: whether each answer is priced, and no reported cost counts.
     """
-    sums, own = [_Sums(by) for by in each_by], OwnAnswers()
+    sums, before = [_Sums(by) for by in each_by], -1
     start = None if since is None else since.timestamp() * 1000
-    for number, (one, counts) in enumerate(sessions):
+    for at, (one, counts) in _with_places(sessions):
         if counts is None:
             report(f"{one.file} is not counted: it is cut, or too large")
             continue
-        found = with_covered(own.of(one, counts.spent()))
+        is_copy, before = at.conversation == before, at.conversation
+        own = [spent for spent in counts.spent() if not (is_copy and spent.is_converted)]
+        found = with_covered(own)
         for spent in unreported(found) if is_listed else found:
             if start is not None and spent.time is not None and spent.time < start:
                 continue
             price = prices.of(spent) if prices is not None and spent.needs_price else None
             for each in sums:
-                each.add(number, one, spent, price)
+                each.add(at, one, spent, price)
         if counts.damaged:
             places = counted(counts.damaged, "damaged place")
             report(f"what {places} of {one.file} may have cost; verify the file to see the damage")
@@ -257,8 +257,8 @@ def totals_of(
     made = spending_of(found, "agent", prices, lambda problem: None)
     every = Totals(spent=made.total, copies=made.copies)
     agents = {name or OWN: Totals(spent=row) for name, row in made.rows.items()}
-    for _, files in groupby(found, lambda each: key_of(each[0])):
-        conversation = list(files)
+    for _, files in groupby(_with_places(found), lambda each: each[0].conversation):
+        conversation = [counted for _, counted in files]
         agent = conversation[0][0].made_by or OWN
         for sums in (every, agents.setdefault(agent, Totals())):
             sums.add(conversation)
