@@ -18,7 +18,7 @@ from sessiontree.cli.terminal import is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.library.counts import By
 from sessiontree.library.homes import with_tilde
-from sessiontree.library.spending import Name, Spending, SpendingSum, Totals
+from sessiontree.library.spending import UNNAMED, Name, Spending, SpendingSum, Totals
 from sessiontree.ops.session import SessionTotals, SumsByCost, SumsOfAgents
 from sessiontree.text.amounts import about, counted, dollars, in_short
 from sessiontree.text.columns import columns_of, cut, cut_start, filled
@@ -36,7 +36,6 @@ _REPORTED, _ESTIMATED = "█", "░"
 _MARKED: Final = {"Reported": f"{_REPORTED} Reported", "Estimated": f"{_ESTIMATED} Estimated"}
 """The names of columns where there are bars."""
 
-_UNKNOWN: Final = {"day": "(no time)", "project": "(no directory)", "model": "(no model)"}
 _LONGEST: Final = 400
 
 
@@ -149,7 +148,7 @@ def _without_price(made: Spending, prices: Prices | None) -> Iterator[str]:
         yield f"{answers} without a reported cost; to estimate the cost: {HOW_TO_GET}"
         return
     for model, count in made.unpriced.most_common():
-        yield f"no price known for {model or _UNKNOWN['model']}, {counted(count, 'answer')}"
+        yield f"no price known for {model or UNNAMED['model']}, {counted(count, 'answer')}"
 
 
 class _StatsColumn(NamedTuple):
@@ -243,5 +242,5 @@ def _right(text: str, width: int) -> str:
 
 def _shown(name: Name, by: By) -> str:
     if name is None:
-        return _UNKNOWN[by]
+        return UNNAMED[by]
     return one_line(with_tilde(name) if by == "project" else name, _LONGEST)

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from sessiontree.library.listing import SessionInfo
     from sessiontree.views.costs import CostSum
 
-By = Literal["day", "project", "model", "agent"]
-"""What each row of a sum of many sessions is about."""
+By = Literal["day", "week", "month", "block", "project", "model", "agent"]
+"""What each row of a sum of many sessions is about; a block is five hours of use."""
+
+PERIODS: Final = frozenset({"day", "week", "month", "block"})
+"""What has rows in the order of time."""
 
 BY: Final[tuple[By, ...]] = get_args(By)
 

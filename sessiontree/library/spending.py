@@ -1,4 +1,4 @@
-"""What many sessions cost: as a whole, and by day, project, model or agent.
+"""What many sessions cost: as a whole, and by period, project, model or agent.
 
 All sums are added up from the counts of whole files (`library.counts`), which a cache keeps.
 Reported and estimated costs are kept apart.
@@ -11,25 +11,33 @@ only in part, is reported, and hides no other.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from sessiontree.agents import OWN
 from sessiontree.core.usage import FileCounts, Spent, Usage
 from sessiontree.library.conversations import are_copies
-from sessiontree.library.counts import By
+from sessiontree.library.counts import PERIODS, By
 from sessiontree.library.listing import SessionInfo
 from sessiontree.storage.names import Report
 from sessiontree.text.amounts import counted
 from sessiontree.views.costs import Prices, unreported, with_covered
 
+UNNAMED: Final = {
+    **dict.fromkeys(PERIODS, "(no time)"),
+    "project": "(no directory)",
+    "model": "(no model)",
+}
+"""What people read where a row has no name."""
+
 Name = str | None
-"""The day, project, model or agent of a row; None for what has none."""
+"""The day, project, model or the like of a row; None for what has none."""
 
 CountedSession = tuple[SessionInfo, FileCounts | None]
 """A file with its counts, None if they are not known; see `library.counts`.
@@ -78,8 +86,8 @@ class SpendingSum(msgspec.Struct):
 class Spending(msgspec.Struct):
     """What sessions cost."""
 
-    # The sums by day (the earliest first), or by project, model or agent (the most expensive
-    # first); None has what belongs to no day, project or model.
+    # The sums by periods (the earliest first), or by project, model or agent (the most expensive
+    # first); None has what belongs to no period, project or model.
     rows: dict[Name, SpendingSum]
     total: SpendingSum
     unpriced: Counter[Name]  # answers without a known price, by model
@@ -96,9 +104,10 @@ class _CountedAnswer(msgspec.Struct, gc=False):
 
 
 class _Sums:
-    def __init__(self, by: By) -> None:
+    def __init__(self, by: By, blocks: Sequence[float]) -> None:
         self.made = Spending({}, SpendingSum(), Counter())
         self._by = by
+        self._blocks = blocks
         self._known: dict[int, _CountedAnswer] = {}  # by the hash of the key
         self._last: dict[Name, int] = {}  # by row, the conversation that it counted last
         self._counted = -1
@@ -110,7 +119,7 @@ class _Sums:
         if known is not None and known.number != at.file:
             self._add_copy(spent, known)
             return
-        name = _row_name(self._by, one, spent)
+        name = _row_name(self._by, one, spent, self._blocks)
         row, total = self.made.rows.setdefault(name, SpendingSum()), self.made.total
         row.sessions += self._last.get(name) != at.conversation
         total.sessions += self._counted != at.conversation
@@ -140,7 +149,7 @@ class _Sums:
 def spending_of(
     sessions: Iterable[CountedSession], by: By, prices: Prices | None, report: Report, **how: Any
 ) -> Spending:
-    """The costs of sessions, by day, project, model or agent; see `spendings_of`."""
+    """The costs of sessions, by one thing; see `spendings_of`."""
     return spendings_of(sessions, (by,), prices, report, **how)[by]
 
 
@@ -163,7 +172,9 @@ def spendings_of(
         since: what was spent before does not count; None: all counts.
         is_listed: whether each answer is priced, and no reported cost counts.
     """
-    sums, before = [_Sums(by) for by in each_by], -1
+    sessions = list(sessions) if "block" in each_by else sessions
+    blocks = _blocks_of(sessions) if "block" in each_by else []
+    sums, before = [_Sums(by, blocks) for by in each_by], -1
     start = None if since is None else since.timestamp() * 1000
     for at, (one, counts) in _with_places(sessions):
         if counts is None:
@@ -186,22 +197,47 @@ def spendings_of(
 
 def _in_order(made: Spending, by: By) -> Spending:
     made.unpriced = +made.unpriced
-    made.rows = dict(sorted(made.rows.items(), key=_place_by_day if by == "day" else _place))
+    made.rows = dict(sorted(made.rows.items(), key=_place_in_time if by in PERIODS else _place))
     return made
 
 
-def _row_name(by: By, one: SessionInfo, spent: Spent) -> Name:
+def _row_name(by: By, one: SessionInfo, spent: Spent, blocks: Sequence[float]) -> Name:
     if by == "project":
         return one.cwd
     if by == "agent":
         return one.made_by or OWN
     if by == "model":
         return spent.name or None
-    moment = spent.moment
-    return None if moment is None else moment.astimezone().date().isoformat()
+    if spent.moment is None:
+        return None
+    here = spent.moment.astimezone()
+    if by == "day":
+        return here.date().isoformat()
+    if by == "month":
+        return f"{here:%Y-%m}"
+    if by == "week":
+        return (here.date() - timedelta(days=here.weekday())).isoformat()
+    start = blocks[bisect_right(blocks, spent.moment.timestamp()) - 1]
+    return f"{datetime.fromtimestamp(start).astimezone():%Y-%m-%d %H:%M}"
 
 
-def _place_by_day(item: tuple[Name, SpendingSum]) -> tuple[bool, str]:
+_BLOCK: Final = 5 * 3600.0
+"""The seconds in which Claude's plans count what is used, from the hour of the first answer."""
+
+
+def _blocks_of(sessions: Iterable[CountedSession]) -> list[float]:
+    """When the blocks start in which the answers of some sessions are; ccusage has the same."""
+    times = (spent.time for _, counts in sessions if counts for spent in counts.spent())
+    starts: list[float] = []
+    last = 0.0
+    for time in sorted(time / 1000 for time in times if time is not None):
+        if not starts or time - starts[-1] > _BLOCK or time - last > _BLOCK:
+            starts.append(time - time % 3600)
+        last = time
+    return starts
+
+
+def _place_in_time(item: tuple[Name, SpendingSum]) -> tuple[bool, str]:
     return item[0] is None, item[0] or ""
 
 

@@ -27,6 +27,7 @@ from sessiontree.library.conversations import conversations, originals_first
 from sessiontree.library.counts import (
     AT_ONCE,
     BY,
+    PERIODS,
     By,
     CountCache,
     with_branches,
@@ -696,7 +697,7 @@ def _sums(
         spent = found.made
         made = SessionSums(total=_total_row(None, spent.total), copies=spent.copies, items=[])
         rows = [_total_row(name, row) for name, row in spent.rows.items()]
-        if found.by == "day":
+        if found.by in PERIODS:
             rows.reverse()
     page = page_of(rows, given, lambda row: row.name or "", lambda row: row, size(made))
     made.items, made.more, made.cursor = page.items, page.more, page.cursor
@@ -715,7 +716,7 @@ def _agent_row(name: str | None, sums: Totals) -> TotalRow:
 
 @SESSION.method("Add up many sessions", json="the numbers", answer=_sums)
 def totals(call: Call, given: SessionTotals) -> SumsOfAgents | SumsByCost | Stats:
-    """Add up the turns, tokens and costs of many sessions, by agent, day, project or model.
+    """Add up the turns, tokens and costs of many sessions, by agent, period, project or model.
 
     An answer that several sessions have counts once.
     \f

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Final
 
 from sessiontree.core.display import one_line
 from sessiontree.library.conversations import originals_first
-from sessiontree.library.counts import BY, By, CountCache
+from sessiontree.library.counts import BY, PERIODS, By, CountCache
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.library.spending import (
+    UNNAMED,
     CountedSession,
     Name,
     Spending,
@@ -215,9 +216,6 @@ class CostsView(View, inherit_bindings=False):
             self.dismiss(self._outline.turns[self._places[self.lines.at]].uuid)
 
 
-_UNKNOWN: Final = {"day": "(no time)", "project": "(no directory)", "model": "(no model)"}
-
-
 class SpendingView(View, inherit_bindings=False):
     """The costs of sessions: reported ones, and estimates at list prices."""
 
@@ -277,7 +275,7 @@ class SpendingView(View, inherit_bindings=False):
     def _refill(self) -> None:
         assert self._made is not None
         rows = list(self._made[self._by].rows.items())
-        self._rows = rows[::-1] if self._by == "day" else rows  # the newest day first
+        self._rows = rows[::-1] if self._by in PERIODS else rows  # the newest first
         self.lines.fill(len(self._rows), self._line)
         self.refresh_title()
         if not self._rows:
@@ -306,7 +304,7 @@ class SpendingView(View, inherit_bindings=False):
         most = max(each.usage.cost + each.estimated for _, each in self._rows)
         cost = row.usage.cost + row.estimated
         used = row.usage
-        shown = one_line(name, 400) if name else _UNKNOWN.get(self._by, "")
+        shown = one_line(name, 400) if name else UNNAMED.get(self._by, "")
         wide = width // 3
         pieces = [
             Span(filled(cut(shown, wide), wide) + "  "),

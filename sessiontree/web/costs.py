@@ -13,18 +13,17 @@ import msgspec
 
 from sessiontree.core.display import one_line
 from sessiontree.library.conversations import originals_first
-from sessiontree.library.counts import By, CountCache
+from sessiontree.library.counts import PERIODS, By, CountCache
 from sessiontree.library.homes import with_tilde
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.root import cache_folder
-from sessiontree.library.spending import Spending, SpendingSum, spending_of
+from sessiontree.library.spending import UNNAMED, Spending, SpendingSum, spending_of
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.views.costs import HOW_TO_GET, load
 
 DAYS: Final = (7, 30, 90, 0)
 """The spans that a reader chooses from; 0: all."""
 
-_UNKNOWN: Final = {"day": "(no time)", "project": "(no directory)", "model": "(no model)"}
 _MAX_ROWS: Final = 200
 _WIDTH: Final = 720
 _HEIGHT: Final = 160
@@ -52,7 +51,7 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
     made = spending_of(counted, by, prices, problems.append, since=since)
     counter.save()
     rows = [_row(by, name, row) for name, row in [*made.rows.items()][-_MAX_ROWS:]]
-    if by != "day":
+    if by not in PERIODS:
         rows = [_row(by, name, row) for name, row in [*made.rows.items()][:_MAX_ROWS]]
     most = max((row["cost"] for row in rows), default=0.0)
     for row in rows:
@@ -61,7 +60,7 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
         "problem": "",
         "rows": rows,
         "total": _row(by, "Total", made.total),
-        "chart": _chart(rows, most) if by == "day" and len(rows) > 1 else [],
+        "chart": _chart(rows, most) if by in PERIODS and len(rows) > 1 else [],
         "more": max(0, len(made.rows) - len(rows)),
         "notes": [
             one_line(note, 300) for note in _notes(made, None if prices is None else prices.name)
@@ -72,7 +71,7 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
 
 def _row(by: By, name: str | None, row: SpendingSum) -> dict[str, Any]:
     used = row.usage
-    shown = _UNKNOWN.get(by, "(none)") if name is None else name
+    shown = UNNAMED.get(by, "(none)") if name is None else name
     shown = with_tilde(shown) if by == "project" else shown
     return {
         "name": one_line(shown, 200),

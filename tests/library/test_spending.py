@@ -92,6 +92,9 @@ def test_reported_and_estimated_costs_are_kept_apart(tmp_path: Path) -> None:
     ("by", "names"),
     [
         ("day", ["2026-02-10"]),
+        ("week", ["2026-02-09"]),
+        ("month", ["2026-02"]),
+        ("block", ["2026-02-10 21:00"]),
         ("project", ["/p", None]),
         ("model", ["a", "b"]),
         ("agent", ["one", "two"]),
@@ -229,3 +232,18 @@ def test_a_fork_of_codex_repeats_the_counts_of_its_parent_for_nothing(tmp_path: 
     ]
     found = spent(*map(source, files), report=lambda problem: None)
     assert (found.total.usage, found.copies) == (Usage(7), 1)
+
+
+def test_a_block_is_five_hours_from_the_hour_of_its_first_answer(tmp_path: Path) -> None:
+    times = ["08:59:00", "12:00:00", "13:01:00", "18:30:00", "23:59:00"]
+    lines = [
+        answered(f"a{n}", "u", f"m{n}", 1, "a") | {"timestamp": f"2026-02-10T{time}.000Z"}
+        for n, time in enumerate(times)
+    ]
+    found = spent(source(written(tmp_path / "s.jsonl", [user("u", None), *lines])), by="block")
+    assert {name: row.answers for name, row in found.rows.items()} == {
+        "2026-02-10 08:00": 2,
+        "2026-02-10 13:00": 1,
+        "2026-02-10 18:00": 1,
+        "2026-02-10 23:00": 1,
+    }

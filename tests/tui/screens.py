@@ -45,7 +45,7 @@ def _of(home: Path, size: tuple[int, int]) -> list[tuple[str, str]]:
         await driven.press("escape", "slash", *"file")
         await take(driven, "hits", "enter")
         await driven.press("escape", "escape", "escape")
-        await take(driven, "spending", "ctrl+e", "tab", "tab")
+        await take(driven, "spending", "ctrl+e", *["tab"] * 5)
 
     drive(steps, home, size=size)
     return found

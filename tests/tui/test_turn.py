@@ -161,6 +161,8 @@ def test_costs_are_added_up_by_day_project_model_and_agent(tmp_path: Path) -> No
         assert driven.rows[0].split("  ")[0] == "Costs by day · $4.05"
         assert driven.rows[0].endswith("█ $0.75 reported · ░ $3.30 estimated")
         assert driven.chosen.split()[:2] == ["2026-02-10", "$4.05"]
+        for period in ("week", "month", "block"):
+            assert f"Costs by {period}" in await driven.press("tab")
         assert "Costs by project" in await driven.press("tab")
         assert driven.chosen.startswith("/project")
         await driven.press("tab")
