@@ -1,6 +1,6 @@
 """A coding agent on three APIs. Stop it anywhere: it continues where it was.
 
-    pip install sessiontree anthropic openai
+    pip install 'sessiontree[prices]' anthropic openai
     python examples/coding_agent.py [FILE] [--api anthropic | responses | chat]
 
 Without a file, it continues the latest session of this directory. Each line is a prompt, a shell
@@ -20,13 +20,12 @@ and its tools; Ctrl-D ends the agent.
 import argparse
 import asyncio
 import base64
-import json
 import mimetypes
 import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -38,7 +37,7 @@ from openai import AsyncOpenAI, omit
 from openai.types.shared_params import FunctionDefinition
 from pydantic import BaseModel
 
-from sessiontree import AsyncSession, AsyncStore, Context, Summarized
+from sessiontree import AsyncSession, AsyncStore, Context, Summarized, ToolCall
 
 SYSTEM = "You are a coding agent. Use the tools to answer."
 WINDOW = int(os.environ.get("CONTEXT_WINDOW", "200000"))  # in tokens
@@ -107,14 +106,6 @@ async def chat(context: Context, tools: Sequence[Tool]) -> Events:
         yield event, (event.choices[0].delta.content or "") if event.choices else ""
 
 
-def calls_in(blocks: Iterable[Block]) -> Iterator[tuple[str, str, Any]]:
-    """The id, the tool and the arguments of each call in an answer."""
-    for block in blocks:
-        if block["type"] in ("tool_use", "function_call", "toolCall"):
-            arguments = block["input"] if "input" in block else block["arguments"]
-            yield block.get("call_id") or block["id"], block["name"], arguments
-
-
 async def bash(command: str) -> str:
     """Run a command. If it is interrupted, its children end too."""
     shell = await asyncio.create_subprocess_shell(
@@ -165,17 +156,15 @@ class Agent:
                     await reply.feed(event)  # each finished block is on disk
                     text += delta
                     self.show(delta)
-            calls = list(calls_in(reply.blocks.values()))
-            if not calls:
+            if not reply.calls:  # nor does an answer that broke off have any
                 return text
-            await asyncio.gather(*(self.answer(*call) for call in calls))
+            await asyncio.gather(*map(self.answer, reply.calls))
 
-    async def answer(self, id: str, name: str, arguments: Any) -> None:
+    async def answer(self, call: ToolCall) -> None:
         """Run a call and store its result. A fault is a result too: the model can try again."""
-        result: Block = {"type": "tool_result", "tool_use_id": id}
+        result: Block = {"type": "tool_result", "tool_use_id": call.id}
         try:
-            given = json.loads(arguments) if isinstance(arguments, str) else arguments
-            result["content"] = [await self.run(id, name, **given)]
+            result["content"] = [await self.run(call.id, call.name, **call.arguments)]
         except Exception as error:
             result |= {"content": [text_block(repr(error))], "is_error": True}
         await self.session.append_message({"role": "user", "content": [result]})
@@ -223,7 +212,7 @@ class Agent:
                     f"{b.leaf[:8]} {b.name or b.preview}" for b in await session.branches()
                 )
             case "/cost":
-                return str((await session.stats()).cost.dollars)
+                return f"${(await session.stats()).cost.dollars:.4f}"
             case "/branch-here":
                 await session.branch(rest)
             case "/switch":

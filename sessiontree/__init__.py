@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.core.entry import Entry as Entry
     from sessiontree.core.handle import Handle as Handle
     from sessiontree.core.index import Branch as Branch
+    from sessiontree.core.message import ToolCall as ToolCall
     from sessiontree.core.usage import Usage as Usage
     from sessiontree.engine.hooks import Hook as Hook
     from sessiontree.engine.repair import RepairResult as RepairResult
@@ -81,6 +82,7 @@ _HOMES = {
     "Context": "context.context",
     "ResolvedHandle": "context.resolved",
     "Summarized": "context.compaction",
+    "ToolCall": "core.message",
     "summarize": "context.compaction",
     "Damage": "core.damage",
     "Entry": "core.entry",

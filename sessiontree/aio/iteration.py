@@ -21,6 +21,7 @@ from anyio.to_thread import run_sync
 
 from sessiontree.aio.worker import RUNNING, Job, Notice, ShutdownDeadline, Worker
 from sessiontree.core.entry import Entry
+from sessiontree.core.message import ToolCall
 from sessiontree.recording.stream import MessageStream
 
 P = ParamSpec("P")
@@ -270,6 +271,16 @@ class AsyncMessageStream(Awaiting[MessageStream]):
     def blocks(self) -> dict[int, dict[str, Any]]:
         """The blocks of the message, by index."""
         return self._plain.blocks
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the message ended; see `MessageStream`."""
+        return self._plain.stop_reason
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of the whole answer; see `MessageStream.calls`."""
+        return self._plain.calls
 
     async def start(self, type: str, **fields: Any) -> None:
         """Begin a block; see `MessageStream.start`."""

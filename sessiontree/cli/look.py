@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # each command imports its operation alone
     from sessiontree.ops.context import PathTo
     from sessiontree.ops.look import ShownSession
     from sessiontree.ops.node import EntryRead
-    from sessiontree.views.turns import SessionOutline, Turn
+    from sessiontree.views.turns import SessionOutline
 
 _MAX_NAMES: Final = 5
 _MAX_ENDS: Final = 20
@@ -83,7 +83,7 @@ def _(call: CommandCall, found: ShownSession) -> None:
         "notes": in_short(facts.notes),
     }
     out_facts({**about, **msgspec.to_builtins(facts), **shown})
-    for turn in _ends(outline):
+    for turn in outline.ends()[-_MAX_ENDS:]:
         mark = "●" if turn.current else "○"
         prompt = one_line(turn.prompt or "", 100)
         out(f"  {mark} {_when(turn.work.started)}  turn {turn.name}  {short(turn.leaf)}  {prompt}")
@@ -114,14 +114,6 @@ def _some(names: Collection[str]) -> str:
     shown = [one_line(name, 200) for name in islice(names, _MAX_NAMES)]
     more = len(names) - len(shown)
     return ", ".join([*shown, *([f"{more:,} more"] if more else [])])
-
-
-def _ends(outline: SessionOutline) -> list[Turn]:
-    """The last turn of each branch, if there are several; the newest ones."""
-    own = [(place, turn) for place, turn in enumerate(outline.turns) if not turn.subagent]
-    above = {turn.above for _, turn in own if not turn.leaves}
-    ends = [turn for place, turn in own if place not in above]
-    return ends[-_MAX_ENDS:] if len(ends) > 1 else []
 
 
 @renders("node.get", with_json=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -283,6 +283,22 @@ def without_cut_calls(message: Message) -> tuple[Message, list[ToolCall]]:
             del made["tool_calls"]
             made.setdefault("content", [])
     return made, cut
+
+
+def calls_to_run(blocks: Iterable[Message]) -> list[ToolCall]:
+    """The calls in blocks or items of an answer, their arguments decoded; without those cut off.
+
+    The arguments are a dict. Those of a custom tool of OpenAI are text.
+    """
+    every = [call for one in blocks for call in calls_of({"content": [one]}) + calls_beside(one)]
+    found = []
+    for call in every:
+        if isinstance(call.arguments, str) and call.shape != "custom_tool_call":
+            if _is_cut(call):
+                continue
+            call = ToolCall(call.id, call.name, json.loads(call.arguments), call.shape)
+        found.append(call)
+    return found
 
 
 def _is_cut(call: ToolCall) -> bool:

@@ -1,8 +1,9 @@
 """Moves of the leaf, and other content on the path: branch, rewind, pop, merge, edit.
 
 Invariants: a move appends one entry, whose parent is the place moved to (a named branch with a
-summary appends two, in one write); nothing is removed, so every move can be undone. A summary
-covers all entries that its move leaves: if one was written meanwhile, the move is refused.
+summary appends two, in one write); nothing is removed, so every move can be undone. What a
+summarizer writes covers all entries that its move leaves: if one was written meanwhile, the move
+is refused.
 """
 
 from __future__ import annotations
@@ -149,7 +150,11 @@ def _with_messages(
 def _summary_of(
     writer: EntryWriter, move: Move, given: Ref | MovePlan | None, summary: Summary | None
 ) -> tuple[MovePlan | _Summarized, str]:
-    """Return the plan of a move and its summary; refuse if the session moves meanwhile."""
+    """Return the plan of a move and its summary.
+
+    Refuses if the session moves while a summarizer works, or since the plan that is given: the
+    summary would not cover what was written. A text was written before, for what its author saw.
+    """
     cursor, instructions = writer.cursor, None
     planned: MovePlan | _Summarized
     if isinstance(given, SummaryPlan):
@@ -164,7 +169,8 @@ def _summary_of(
 
     summary = summarize if summary is None else summary
     text = summary_text(cursor, summary, planned.entries, request, instructions)
-    check_leaf(cursor, planned.leaf, move, keeps=move == "merge")
+    if isinstance(planned, MovePlan) or not isinstance(summary, str):
+        check_leaf(cursor, planned.leaf, move, keeps=move == "merge")
     return planned, text
 
 

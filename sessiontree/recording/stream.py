@@ -16,7 +16,7 @@ import orjson
 
 from sessiontree.core.entry import RESPONSE, Entry
 from sessiontree.core.jsonbytes import Dumpable, plain
-from sessiontree.core.message import ABORTED, is_partial, kind_of
+from sessiontree.core.message import ABORTED, ToolCall, calls_to_run, is_partial, kind_of
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import UsageError, warn
 
@@ -70,6 +70,20 @@ class MessageStream:
         self._deltas: list[str] = []
         self._is_ended = False
         self._events: ProviderEvents | None = None
+        # why the message ended, as the provider says it (for OpenAI Responses its status);
+        # `aborted` if it broke off; None before the end, and where no one said it
+        self.stop_reason: str | None = None
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of the whole answer, to run: each has `id`, `name` and `arguments`.
+
+        The arguments are decoded. There are none before the end and in an answer that broke off,
+        and a call that was cut off in its arguments is left out.
+        """
+        if not self._is_ended or self.stop_reason == ABORTED:
+            return []
+        return calls_to_run(self.blocks[index] for index in sorted(self.blocks))
 
     def feed(self, event: Mapping[str, Any] | Dumpable) -> list[Entry]:
         """Take a stream event of Anthropic, of OpenAI Responses, or of Chat Completions.
@@ -139,6 +153,7 @@ class MessageStream:
     def _end_items(self, events: ResponsesEvents) -> Entry | None:
         self._take_parts(events.rest())
         self._is_ended = True
+        self.stop_reason = events.facts.get("status") if events.is_ended else ABORTED
         if not self._in_blocks:
             for _, item in sorted(self.blocks.items()):
                 self._write_item(item, events)
@@ -238,6 +253,7 @@ class MessageStream:
             found, beside = self._events.facts, self._events.beside
         self._is_ended = True
         facts = {**found, **self._facts, **{k: v for k, v in facts.items() if v is not None}}
+        self.stop_reason = facts.get("stopReason")
         if not self.blocks and facts.get("stopReason", ABORTED) == ABORTED:
             self._keep_usage(facts)
             return None

@@ -176,6 +176,14 @@ class SessionOutline(msgspec.Struct, frozen=True):
             yield self.turns[place]
             place = self.turns[place].above
 
+    def ends(self) -> list[Turn]:
+        """The last turn of each branch, if there are several; subagents have none."""
+        own = [turn for turn in self.turns if not turn.subagent]
+        above = {turn.above for turn in own if not turn.leaves}
+        places = (place for place, turn in enumerate(self.turns) if not turn.subagent)
+        ends = [self.turns[place] for place in places if place not in above]
+        return ends if len(ends) > 1 else []
+
     @property
     def left_midway(self) -> set[str]:
         """The uuids of the turns that the current path leaves in their middle."""

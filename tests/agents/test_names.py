@@ -23,6 +23,8 @@ NAMES: Final = frozenset(
 )
 
 ELSEWHERE: Final = {
+    ("recording/recorder.py", "claude-code"): "the program of a stream, by its first event",
+    ("recording/recorder.py", "codex"): "the program of a stream, by its first event",
     ("context/providers/reading.py", "claude"): "a family of models",
     **{("core/header.py", each.program): "the core refuses its file by name" for each in AGENTS},
 }

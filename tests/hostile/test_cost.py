@@ -117,9 +117,9 @@ def _grown(
 def test_a_command_is_given_for_all_that_read_or_write_a_session() -> None:
     given = {words[0] for words in (*commands.OWN.values(), *commands.FOREIGN.values())}
     # `follow` does not end, `record` and `new` read no session; `restore` and `move-project` move
-    # files of which they read the names; `branch-here` is `branch`; `call` and `mcp` do what the
-    # others do; `browse` needs a terminal, and `view` does not end: both have tests of their own
-    # for hostile sessions.
+    # files of which they read the names; `hide` and `completion` read the list alone;
+    # `branch-here` is `branch`; `call` and `mcp` do what the others do; `browse` needs a terminal,
+    # and `view` does not end: both have tests of their own for hostile sessions.
     others = {
         "follow",
         "record",
@@ -132,6 +132,8 @@ def test_a_command_is_given_for_all_that_read_or_write_a_session() -> None:
         "browse",
         "view",
         "demo",
+        "hide",
+        "completion",
     }
     assert given | others == set(_commands())
 
