@@ -436,6 +436,22 @@ def typed_text(keys: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
+FAILURE: Final = "isApiErrorMessage"
+"""The key of a line of Claude Code that holds an error of its API in place of an answer."""
+
+
+def failure_in(keys: Mapping[str, Any]) -> str | None:
+    """The error in a `custom` entry, given its keys as stored, that ended a turn; or None.
+
+    Claude Code shows such an error to the user, and never sends it to the model.
+    """
+    data = keys.get("data")
+    if not isinstance(data, dict) or data.get(FAILURE) is not True:
+        return None
+    message = data.get("message")
+    return text_of(message) or None if isinstance(message, dict) else None
+
+
 def slash_command(text: str) -> str | None:
     """The slash command in a message of Claude Code, such as `/clear`, or None."""
     _, start, rest = text.partition(_COMMAND[0])

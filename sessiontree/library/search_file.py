@@ -27,6 +27,7 @@ from sessiontree.core.message import (
     TOOL,
     begins_turn,
     calls_of,
+    failure_in,
     message_in,
     speaker_named,
     tools_of,
@@ -301,12 +302,15 @@ class FileSearch:
         return self._made(entry, match)
 
     def _texts(self, body: Mapping[str, Any]) -> Iterator[str]:
+        failure = failure_in(body) if self._wanted.conversation else None
+        if failure is not None:  # without what the program keeps beside it
+            return iter((failure,))
         tool = self._wanted.tool
         return texts(body) if tool is None else texts_of_tool(body, tool, self._tool_of)
 
     def _is_wanted(self, entry: Entry) -> bool:
         wanted = self._wanted
-        if wanted.conversation and entry.type == "custom" and not begins_turn(entry.as_stored):
+        if wanted.conversation and entry.type == "custom" and not _is_said(entry.as_stored):
             return False
         if wanted.roles and not _has_role(entry, wanted.roles):
             return False
@@ -412,6 +416,11 @@ def _facts_of_message(entry: Entry) -> dict[str, Any]:
         "usage": usage and usage.as_dict(),
         "cost": (usage and usage.cost) or None,
     }
+
+
+def _is_said(keys: Mapping[str, Any]) -> bool:
+    """True if a `custom` entry is a prompt, or the error that ended a turn."""
+    return begins_turn(keys) or failure_in(keys) is not None
 
 
 PROMPT: Final = "prompt"

@@ -33,7 +33,7 @@ from sessiontree.page.markup import MAX_COLOURED, Colours
 from sessiontree.page.panels import NOTHING, ContextRules, Found, found_in
 from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, PageRow, TurnRows
 from sessiontree.page.templates import Templates
-from sessiontree.views.messages import is_typed
+from sessiontree.views.messages import is_said
 from sessiontree.views.turns import SessionOutline, Subagent, Turn
 from sessiontree.views.words import work_parts
 
@@ -345,7 +345,7 @@ class _Making:
 
 
 def _is_annotation(entry: Entry) -> bool:
-    return entry.type in HIDDEN and not is_typed(entry)
+    return entry.type in HIDDEN and not is_said(entry)
 
 
 def agent_row(agent: Subagent, maker: TurnRenderer) -> PageRow:

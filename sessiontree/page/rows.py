@@ -26,6 +26,7 @@ from sessiontree.core.message import (
     IMAGE_BLOCKS,
     Message,
     ToolCall,
+    failure_in,
     indented_text,
     is_generated,
     is_typed_command,
@@ -209,6 +210,9 @@ class TurnRows:
             self._asked(parts_of(fields), PROMPT, "User, typed while the agent worked")
         elif kind == "custom_message":
             self._asked(parts_of(fields), PROGRAM, str(fields.get("customType") or "custom"))
+        elif failure_in(fields) is not None:
+            for part in parts_of(fields):
+                self._said(part, together=0)
         elif kind in HIDDEN:
             self._annotation(kind, fields)
         elif (note := note_of(kind, fields)) is not None:

@@ -29,6 +29,7 @@ from sessiontree.core.message import (
     block_preview,
     blocks_of,
     calls_of,
+    failure_in,
     is_result_block,
     kind_of,
     message_in,
@@ -85,6 +86,8 @@ def _words(entry: Entry) -> str:
         return f"(the message ends: {reason})" if reason else "(the message ends)"
     if kind == "custom" and (typed := typed_text(keys)) is not None:
         return typed
+    if kind == "custom" and (failure := failure_in(keys)) is not None:
+        return failure
     words = [_text(keys, key) for key in _TELLING if key in keys]
     return " ".join(filter(None, words))
 
@@ -185,6 +188,8 @@ def role(entry: Entry, message: Message | None = None) -> str | None:
         return role_of(message) if own is None and message is not None else own
     if entry.type == "custom" and b'"typed"' in entry.line and typed_text(entry.as_stored):
         return "user"
+    if entry.type == "custom" and b'"isApiErrorMessage"' in entry.line:
+        return None if failure_in(entry.as_stored) is None else "assistant"
     return _ROLES.get(entry.type)
 
 

@@ -41,6 +41,7 @@ from sessiontree.core.message import (
     Message,
     begins_turn,
     count_of_blocks,
+    failure_in,
     indented_text,
     is_generated,
     is_typed_command,
@@ -538,6 +539,9 @@ class _MarkdownTranscript:
             yield from self._section(title, entry, *self._quoted(parts_of(fields)))
         elif typed_text(fields) is not None:
             yield from self._section("User", entry, *self._quoted(parts_of(fields)))
+        elif failure_in(fields) is not None:
+            passages = (passage(part, images=self._images) for part in parts_of(fields))
+            yield from self._section("Assistant", entry, *passages)
         else:
             note = noted(entry.type, fields, images=self._images)
             if note:

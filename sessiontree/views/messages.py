@@ -24,12 +24,14 @@ from sessiontree.core.blocks import (
     message_uuid,
     role_of_entry,
 )
-from sessiontree.core.entry import PIECES, Entry
+from sessiontree.core.entry import CONTENT, PIECES, Entry
 from sessiontree.core.message import (
+    FAILURE,
     TYPED,
     Message,
     begins_turn,
     calls_of,
+    failure_in,
     is_prompt,
     message_in,
     result_ids,
@@ -42,6 +44,7 @@ AT_ONCE: Final = 1000
 """The most handles that are resolved together."""
 
 _TYPED: Final = b'"%b"' % TYPED.encode()
+_FAILURE: Final = b'"%b"' % FAILURE.encode()
 _IS_META: Final = b"isMeta"
 _WAITING: Final = 8 * 1024 * 1024
 """The most bytes of entries that wait for the handles among them."""
@@ -122,6 +125,18 @@ def typed_in(entry: Entry) -> str | None:
     if entry.type != "custom" or _TYPED not in entry.line:
         return None
     return typed_text(entry.as_stored)
+
+
+def failure_of(entry: Entry) -> str | None:
+    """The error that ended a turn without being an answer; None for any other entry."""
+    if entry.type != "custom" or _FAILURE not in entry.line:
+        return None
+    return failure_in(entry.as_stored)
+
+
+def is_said(entry: Entry) -> bool:
+    """Whether people read an entry as part of the conversation, also where no context has it."""
+    return entry.type in CONTENT or is_typed(entry) or failure_of(entry) is not None
 
 
 def may_be_prompt(entry: Entry) -> bool:

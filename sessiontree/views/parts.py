@@ -28,6 +28,7 @@ from sessiontree.core.message import (
     call_in,
     call_preview,
     calls_beside,
+    failure_in,
     indented_text,
     is_item,
     is_partial,
@@ -104,6 +105,8 @@ def parts_of(keys: Mapping[str, Any], message: Message | None = None) -> Iterato
         yield Part("summary", summary)
     elif (typed := typed_text(keys)) is not None:
         yield Part("text", typed)
+    elif (failure := failure_in(keys)) is not None:
+        yield Part("error", failure)
     elif "content" in keys:
         yield from parts({"role": "custom", "content": keys["content"]})
     elif rest := {key: value for key, value in keys.items() if key not in _STRUCTURE}:

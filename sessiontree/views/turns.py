@@ -27,7 +27,7 @@ import msgspec
 from sessiontree.core.activity import as_typed, ended_calls
 from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import CONTENT, HEADER, PIECES, SUMMARIES, Entry, moment_of
+from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, Entry, moment_of
 from sessiontree.core.index import NO_ROW, Branching, TreeIndex
 from sessiontree.core.message import Message, calls_of, is_typed_command, text_of
 from sessiontree.engine.cursor import Cursor
@@ -36,8 +36,8 @@ from sessiontree.errors import RefError, with_step
 from sessiontree.text.preview import preview
 from sessiontree.views.messages import (
     ResolvedMessages,
+    is_said,
     is_shown_as_prompt,
-    is_typed,
     may_be_prompt,
     typed_in,
 )
@@ -477,7 +477,7 @@ class TurnBuilder:
         if entry.lane is not None and entry.lane not in self._agents:
             self._agents[entry.lane] = self._started(entry)
         anchor = self._anchors[parent] if parent != NO_ROW else NO_ROW
-        if entry.type not in CONTENT and not is_typed(entry):
+        if not is_said(entry):
             self._anchors[row] = anchor
             node = self._node_of[row] = self._node_of[parent] if parent != NO_ROW else NO_ROW
             is_named = parent != anchor or anchor in self._summaries

@@ -41,7 +41,7 @@ from sessiontree.core.message import Message, calls_of, message_in, result_ids, 
 from sessiontree.core.questions import Question, answers_in, questions_of
 from sessiontree.core.usage import ANSWERS, Usage, advice_in, counts_instead, usage_of
 from sessiontree.text.preview import preview
-from sessiontree.views.messages import is_typed
+from sessiontree.views.messages import failure_of, is_typed
 
 Ending = Literal[
     "answered", "interrupted", "no output", "no answer", "broke off", "failed", "silent"
@@ -348,6 +348,9 @@ class WorkTally:
         if entry.type not in CONTENT:
             if is_typed(entry):
                 self._note_time(entry)
+            elif (cause := failure_of(entry)) is not None:
+                self._note_time(entry)
+                return [self._fail(entry, cause)]
             return []
         if entry.type == "compaction" or entry.type in SUMMARIES:
             answers.count(self, entry)
@@ -434,13 +437,16 @@ class WorkTally:
 
     def _disturbed(self, entry: Entry, fields: Message) -> list[TurnEvent]:
         if (cause := error_of(fields)) is not None:
-            self._is_failed = self.reached_model = True
-            return [TurnEvent("error", entry.uuid, one_line(cause, TEXT))]
+            return [self._fail(entry, cause)]
         if is_interruption(fields):
             self.interruptions += 1
             self._is_stopped = True
             return [TurnEvent("interruption", entry.uuid, preview(entry, None, TEXT))]
         return []
+
+    def _fail(self, entry: Entry, cause: str) -> TurnEvent:
+        self._is_failed = self.reached_model = True
+        return TurnEvent("error", entry.uuid, one_line(cause, TEXT))
 
     @property
     def answer(self) -> str:

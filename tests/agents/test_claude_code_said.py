@@ -11,8 +11,11 @@ from typing import Any
 
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
+from sessiontree.page.rows import ERROR
 from tests.agents.conftest import SESSION
+from tests.page.reading import page_of
 from tests.support.table import for_each
+from tests.support.terminal import done, run
 from tests.support.transcripts import Line, assistant, encoded, line, user, written
 
 STDOUT = "<local-command-stdout>Not enough messages to compact.</local-command-stdout>"
@@ -93,6 +96,22 @@ def test_a_conversion_for_claude_code_writes_the_line_again(name: str, tmp_path:
     with Session.open(done.file, readonly=True) as session:
         assert session.context().messages[:2] == context[:2]
         assert session.notes == []
+
+
+def test_an_error_of_the_api_is_shown_and_found_below_its_turn(tmp_path: Path) -> None:
+    failed = error("<synthetic>")
+    failed["message"]["content"] = [{"type": "text", "text": "API Error: 529 overloaded"}]
+    file = written(tmp_path / f"{SESSION}.jsonl", [user("a", None), failed, user("z", "x")])
+    for path in (file, Path(import_session(file, tmp_path / "in").file)):
+        first, last = done("tree", path).split("● 2")
+        assert "failed: API Error: 529 overloaded" in first
+        assert "failed" not in last
+        assert "`API Error: 529 overloaded`" in done("export", path)
+        assert any("API Error: 529 overloaded" in row for row in page_of(path).said(ERROR))
+        assert "«API» «Error»: 529" in done("search", "API Error", path)
+        assert "«overloaded»" in done("search", "overloaded", path, "--role", "assistant")
+        assert "Nothing matches" in run("search", "/project", path).stderr
+        assert "API Error" not in done("context", path)
 
 
 def says(made: Line) -> Any:
