@@ -278,6 +278,8 @@ def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
         notes.append(also)
     if one.is_converted:
         notes.append("converted")
+    elif one.copy_of is not None and one.id.startswith(f"{one.copy_of}."):
+        notes.append(f"subagent of {shown_id(one.copy_of, ids)}")
     elif one.copy_of is not None:
         notes.append(f"copy of {shown_id(one.copy_of, ids)}")
     notes += ["imported"] if one.imported_from is not None else []

@@ -20,6 +20,7 @@ from sessiontree.library.resume import path_for
 from sessiontree.recording import StreamAccumulator
 from sessiontree.storage.fs import DISK
 from tests.support.terminal import contents, done, printed_json, refused, run
+from tests.support.transcripts import assistant, user, written
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "agents"
 CLAUDE_CODE = "5e551015-0000-4000-8000-000000000001"
@@ -438,3 +439,39 @@ def test_a_write_to_an_agent_s_file_says_to_import_it(home: Path) -> None:
     told = refused("append", file, "--text", "more")
     assert told.endswith(f"import it to go on with it ('sessiontree import {file}')\n")
     assert "readonly" not in told
+
+
+def test_a_subagent_whose_session_is_gone_is_listed_and_goes_on_as_a_copy(home: Path) -> None:
+    above = "0badcafe-0000-4000-8000-00000000000a"
+    folder = home / ".claude" / "projects" / "-work" / above / "subagents"
+    about: dict[str, Any] = {
+        "isSidechain": True,
+        "agentId": "a0a0",
+        "sessionId": above,
+        "cwd": os.getcwd(),
+    }
+    lines = [
+        user("a", None, "List all callers of parse().", **about),
+        assistant("b", "a", "m", **about),
+        user("c", "b", "And of print().", **about),
+        assistant("d", "c", "n", **about),
+    ]
+    for line in lines[1::2]:
+        line["message"]["usage"] = {"input_tokens": 5, "output_tokens": 7}
+    file = written(folder / "agent-a0a0.jsonl", lines)
+    (row,) = printed_json("ls")
+    found = (row["firstMessage"], row["turns"], row["model"])
+    assert found == ("List all callers of parse().", 2, "claude")
+    assert done("ls").count("List all callers of parse().  2 turns  subagent of 0badcafe") == 1
+    made = printed_json("resume", above[:8])
+    assert (made["file"] != str(file), made["converted"]) == (True, True)
+    assert made["command"] == ["claude", "--resume", Path(made["file"]).stem]
+    assert len(list(Session.open(made["file"], readonly=True).turns())) == 2
+
+
+def test_a_session_with_subagents_in_its_lines_keeps_its_own_title(home: Path) -> None:
+    aside = user("a", None, "Look around.", isSidechain=True)
+    lines = [aside, user("b", None, "Fix the parser."), assistant("c", "b", "m")]
+    written(home / ".claude" / "projects" / "-work" / f"{CLAUDE_CODE}.jsonl", lines)
+    (row,) = printed_json("ls")
+    assert (row["firstMessage"], row["turns"]) == ("Fix the parser.", 1)

@@ -215,6 +215,8 @@ class ClaudeTally:
         self._seen: set[str] = set()
         self._queue = Queue()
         self._place = 0
+        self._aside = Sums()  # of a subagent whose file is read alone
+        self._has_main = False  # whether a message is not of a subagent
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
         body = self._sums.decoded(line)
@@ -229,6 +231,10 @@ class ClaudeTally:
         if kind in _PROMPTS and not beside and not (isinstance(uuid, str) and uuid in self._seen):
             self._seen.add(str(uuid))
             self._sums.turns += _PROMPTS[kind](body)
+            if body.get("isSidechain") and not self._has_main:
+                self._aside.turns += _PROMPTS[kind]({**body, "isSidechain": False})
+        if kind in ("user", "assistant") and not beside:
+            self._has_main = self._has_main or not body.get("isSidechain")
         if not isinstance(message, dict) or kind != "assistant":
             return
         is_beside = beside or bool(body.get("isSidechain"))
@@ -242,8 +248,9 @@ class ClaudeTally:
                 beside=is_beside,
             )
             self._take_cost(body, message, beside=is_beside)
-        if not is_beside and message.get("model") != SYNTHETIC:
-            self._sums.use(message.get("model"))
+        if not beside and message.get("model") != SYNTHETIC:
+            sums = self._aside if is_beside else self._sums
+            sums.use(message.get("model"))
 
     def _note_queued(self, kind: str, body: Mapping[str, Any]) -> None:
         self._place += 1
@@ -277,6 +284,8 @@ class ClaudeTally:
     def counts(self) -> FileCounts:
         """What the lines so far add up to."""
         counts = self._sums.counts()
+        if not self._has_main:
+            counts = replace(counts, turns=self._aside.turns, model=self._aside.model)
         return replace(counts, turns=counts.turns + sum(1 for _ in self._queue.lost()))
 
 

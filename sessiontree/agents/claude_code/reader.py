@@ -589,6 +589,8 @@ class _CollectedFacts:
         self._created: str | None = None
         self.prompt: str | None = None
         self._command: str | None = None
+        self._task: str | None = None  # the first prompt of a subagent
+        self._has_main = False  # whether a message is not of a subagent
         self._titles: dict[str, str] = {}
         self.relations: dict[str, Any] = {}
         self.version: str | None = None
@@ -609,8 +611,10 @@ class _CollectedFacts:
         self.branch = self.branch or line.text("gitBranch")
         self.note_title(line)
         self._note_relation(line)
-        if self.prompt is None and line.text("type") == "user":
-            self._note_prompt(line)
+        if self.prompt is None and (kind := line.text("type")) in ("user", "assistant"):
+            self._has_main = self._has_main or not line.value("isSidechain")
+            if kind == "user":
+                self._note_prompt(line)
 
     def _note_relation(self, line: base.Values) -> None:
         """Note the session that goes on with this one, or the sessions that it comes from."""
@@ -628,10 +632,14 @@ class _CollectedFacts:
 
     def _note_prompt(self, line: base.Values) -> None:
         message = line.value("message")
-        if any(line.value(key) for key in HIDDEN) or not isinstance(message, dict):
+        hidden = {key for key in HIDDEN if line.value(key)}
+        if hidden - {"isSidechain"} or not isinstance(message, dict):
             return
         text = base.prompt_text(message)
         if text is None:
+            return
+        if hidden:
+            self._task = self._task or text
             return
         if not GENERATED.match(text):
             self.prompt = text
@@ -640,5 +648,5 @@ class _CollectedFacts:
 
     def facts(self) -> base.AgentFacts:
         name = next((self._titles[key] for key in TITLES if key in self._titles), None)
-        prompt = self.prompt or self._command
+        prompt = self.prompt or self._command or (None if self._has_main else self._task)
         return base.AgentFacts(self._id, self._cwd, name, prompt, self._created)
