@@ -47,8 +47,8 @@ if TYPE_CHECKING:  # each command imports its operation alone
     from sessiontree.context.context import Context
     from sessiontree.context.providers.values import Request
     from sessiontree.context.resolved import ResolvedHandle
-    from sessiontree.core.index import Branch
     from sessiontree.handles.registry import HandleSchema
+    from sessiontree.ops.branch import BranchesFound
     from sessiontree.ops.context import PathTo
     from sessiontree.ops.look import ShownSession
     from sessiontree.ops.node import EntryRead
@@ -170,13 +170,17 @@ def _extent(message: Mapping[str, Any], pieces: list[Entry]) -> str:
     return f"{counted(len(pieces), 'entry', 'entries')} from {short(pieces[0].uuid)}{cut}"
 
 
-@renders("branch.list")
-def _(call: CommandCall, found: list[Branch]) -> None:
-    for branch in found:
+@renders("branch.list", with_json=True)
+def _(call: CommandCall, found: BranchesFound) -> None:
+    if call.as_json:
+        out_json_list(found.branches)
+        return
+    for branch, last in zip(found.branches, found.ends(), strict=True):
         parts = ["●" if branch.current else "○", short(branch.leaf)]
+        parts += [f"turn {last.turn:<4}" if last.turn else " " * 9, _when(branch.updated)]
         parts += [f"{branch.length:>5,} {'entry  ' if branch.length == 1 else 'entries'}"]
         parts += [f"from {short(branch.fork)}" if branch.fork else "from start   "]
-        parts += [branch.preview if branch.length else "no entry yet"]
+        parts += [one_line(last.prompt or branch.preview, 100) if branch.length else "no entry yet"]
         parts += [f"({one_line(branch.name)})"] if branch.name else []
         parts += [f"lane {one_line(branch.lane)}"] if branch.lane else []
         out("  ".join(parts))

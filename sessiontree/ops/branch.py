@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -33,6 +33,7 @@ from sessiontree.views.messages import ResolvedMessages
 if TYPE_CHECKING:
     from sessiontree.operations.lanes import LaneRow
     from sessiontree.views.compare import Comparison, Side
+    from sessiontree.views.turns import BranchEnd
 
 BRANCH: Final = Namespace(
     "branch",
@@ -147,28 +148,41 @@ class BranchList(PagedOfSession):
     ] = None
 
 
-def _page_of_branches(call: Call, given: BranchList, found: list[Branch]) -> Page[Branch]:
-    last_first = list(reversed(found))
+class BranchesFound(NamedTuple):
+    """The branches of a session, which is open."""
+
+    branches: list[Branch]
+    session: Session
+
+    def ends(self) -> Iterator[BranchEnd]:
+        """The turn and the prompt that each branch ends in."""
+        from sessiontree.views.turns import ends_of_branches  # only people read them
+
+        return ends_of_branches(self.session.cursor, self.branches)
+
+
+def _page_of_branches(call: Call, given: BranchList, found: BranchesFound) -> Page[Branch]:
+    last_first = list(reversed(found.branches))
     last_first.sort(key=lambda branch: not branch.current)
     return page(last_first, given, lambda branch: branch.leaf)
 
 
 @BRANCH.method("List branches", core=True, json="a list of the branches", answer=_page_of_branches)
-def list_(call: Call, given: BranchList) -> list[Branch]:
+def list_(call: Call, given: BranchList) -> BranchesFound:
     """List the branches of a session: the current one first, then those written last.
 
     What a subagent did is no branch; `branch.lanes` lists it.
     \f
-    Each line shows the last entry of a branch, in the order of the file. ● marks the current
-    branch.
+    Each line shows the last entry of a branch, with its time, and the turn and the prompt that the
+    branch ends in, in the order of the file. ● marks the current branch.
     """
-    with call.reading(given.session) as session:
-        found = session.branches(given.below)
-        if not found:
-            where = "in {}" if given.below is None else "below {}"
-            about = given.session if given.below is None else session.entry(given.below)
-            call.note(f"There is no branch {where}", about)
-        return found
+    session = call.open(given.session)
+    found = session.branches(given.below)
+    if not found:
+        where = "in {}" if given.below is None else "below {}"
+        about = given.session if given.below is None else session.entry(given.below)
+        call.note(f"There is no branch {where}", about)
+    return BranchesFound(found, session)
 
 
 class Here(OnLane):

@@ -16,11 +16,11 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,7 +28,7 @@ from sessiontree.core.activity import as_typed, ended_calls
 from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, Entry, moment_of
-from sessiontree.core.index import NO_ROW, Branching, TreeIndex
+from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.core.message import Message, calls_of, is_typed_command, text_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.walk import gc_paused
@@ -209,6 +209,26 @@ class SessionOutline(msgspec.Struct, frozen=True):
         """The error that there is no turn of a number."""
         has = f"its turns are 1 to {self.last_number}" if self.last_number else "it has no turns"
         return with_step(RefError(f"there is no turn {number}: {has}", number), "see turns")
+
+
+class BranchEnd(NamedTuple):
+    """What a branch ends in, by which people know it."""
+
+    turn: str  # the name of its last turn; empty where nothing was asked
+    prompt: str  # of that turn, or else of the nearest turn above
+
+
+def ends_of_branches(cursor: Cursor, found: Iterable[Branch]) -> Iterator[BranchEnd]:
+    """The end of each branch. The whole file is read once."""
+    whole = outline(cursor)
+    places = {turn.uuid: place for place, turn in enumerate(whole.turns)}
+    tree = cursor.reader.index()
+    for branch in found:
+        uuids = (tree.uuids[row] for row in tree.rows_up(tree.row(branch.leaf)))
+        place = next((places[uuid] for uuid in uuids if uuid in places), None)
+        asked = next((turn for turn in whole.up(place) if turn.prompt), None)
+        name = "" if asked is None or place is None else whole.turns[place].name
+        yield BranchEnd(name, "" if asked is None else asked.prompt or "")
 
 
 def turns(path: Sequence[Entry], resolve: Resolve) -> list[list[Entry]]:

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT
+from sessiontree.core.index import Branch
 from sessiontree.edits.tools import SideFacts
 from sessiontree.page import markup
 from sessiontree.page.document import asset as page_asset
@@ -21,7 +22,7 @@ from sessiontree.page.rows import TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
 from sessiontree.views.compare import Side
-from sessiontree.views.turns import Turn
+from sessiontree.views.turns import BranchEnd, Turn, ends_of_branches
 from sessiontree.views.words import asked_in, outcome_parts, prompts_in, told_in, work_in
 
 _NOT_FRAMED: Final = "; frame-ancestors 'none'"
@@ -150,14 +151,17 @@ def branches_of(file: str) -> list[dict[str, Any]]:
     """The branches of a session as choices, the last ones of very many."""
     with Session.open(file, readonly=True) as session:
         found = session.branches()[-_MAX_BRANCHES:]
+        ends = list(ends_of_branches(session.cursor, found))
     return [
-        {
-            "leaf": one.leaf,
-            "current": one.current,
-            "words": one_line(" · ".join(filter(None, [one.name, one.preview])) or one.leaf, 90),
-        }
-        for one in found
+        {"leaf": one.leaf, "current": one.current, "words": one_line(_named(one, end), 90)}
+        for one, end in zip(found, ends, strict=True)
     ]
+
+
+def _named(one: Branch, end: BranchEnd) -> str:
+    """A branch as a choice: its turn, its name, and what was asked last."""
+    turn = f"turn {end.turn}" if end.turn else ""
+    return " · ".join(filter(None, [turn, one.name, end.prompt or one.preview])) or one.leaf
 
 
 def compared(file: str, one: str, other: str) -> dict[str, Any]:

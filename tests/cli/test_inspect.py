@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,23 @@ def test_branches_json_lists_the_tips(forked: Path) -> None:
     assert (left["preview"], left["length"], left["current"]) == ("sure", 2, False)
     assert (current["preview"], current["length"], current["current"]) == ("instead", 2, True)
     assert left["fork"] == current["fork"] == json.loads(lines(forked)[2])["uuid"]
+
+
+def test_branches_are_named_by_the_prompt_turn_and_time_of_their_last_turn(chat: Path) -> None:
+    done("branch", chat, "@~1")
+    said(chat, "assistant", "another answer to more")
+    done("branch", chat, "@~2", "--name", "elsewhere")
+    said(chat, "user", "instead")
+    said(chat, "assistant", "sure")
+    lines = done("branches", chat).splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["○", "○", "●"]
+    assert [line.partition("turn ")[2][:3].strip() for line in lines] == ["2", "2.1", "3"]
+    assert [line.endswith("  more") for line in lines] == [True, True, False]
+    assert lines[2].endswith("  instead  (elsewhere)")
+    with Session.open(chat, readonly=True) as session:
+        for branch, line in zip(session.branches(), lines, strict=True):
+            at = datetime.fromisoformat(branch.updated or "").astimezone()
+            assert f"{at:%Y-%m-%d %H:%M}" in line
 
 
 def test_branches_with_a_ref_lists_only_those_below_it(forked: Path) -> None:

@@ -84,6 +84,8 @@ def test_two_branches_are_told_side_by_side(file: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "_MAX_TURNS", 0)
     assert [side["more"] for side in compared(str(file), main, other)["sides"]] == [1, 1]
     branches = branches_of(str(file))
+    words = [one["words"] for one in branches]
+    assert words == ["turn 2 · prompt 1", "turn 3 · another way"]
     assert [(one["leaf"], one["current"]) for one in branches] == [(main, False), (other, True)]
     monkeypatch.setattr(module, "_MAX_BRANCHES", 1)
     assert branches_of(str(file)) == branches[1:]
