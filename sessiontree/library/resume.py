@@ -21,7 +21,13 @@ from sessiontree.agents import named
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
-from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageError, with_step
+from sessiontree.errors import (
+    NothingToDoError,
+    SessionExistsError,
+    SessionNotFoundError,
+    UsageError,
+    with_step,
+)
 from sessiontree.library import lookup
 from sessiontree.library.hidden import without_hidden
 from sessiontree.library.homes import agent_at, choosing_home, folders_of
@@ -131,6 +137,7 @@ def plan(
 
     Raises:
         UsageError: the session is of no agent, and none is given.
+        NothingToDoError: the session has no messages.
         SessionNotFoundError: the working directory is gone.
         SessionExistsError: the agent has the session already.
     """
@@ -144,6 +151,7 @@ def plan(
     file = _file_of(target, id, environ) if own is target and id is not None else None
     if file is not None and reaches(file):
         one = facts_of(file)
+    _check_messages(one)
     folder = _folder(one, cwd)
     is_its_own = one.agent is not None and own is target and target.opens(one.file, one.id)
     is_its_own = is_its_own and agent_at(one.file, environ) is target
@@ -160,6 +168,15 @@ def plan(
         raise with_step(error, "name agent")
     converts(folders_of(target, environ)[0])
     return _converted(one, target, folder, environ)
+
+
+def _check_messages(one: SessionInfo) -> None:
+    """Refuse a session in which nothing was said: agents do not open such a file."""
+    if one.first_message is not None:
+        return
+    with Session.open(one.file, readonly=True) as session:
+        if not any(session.reader.index().content_rows()):
+            raise NothingToDoError(f"{one.file} has no messages, so there is nothing to resume")
 
 
 def maker_of(one: SessionInfo) -> tuple[Agent | None, str | None]:

@@ -475,3 +475,18 @@ def test_a_session_with_subagents_in_its_lines_keeps_its_own_title(home: Path) -
     written(home / ".claude" / "projects" / "-work" / f"{CLAUDE_CODE}.jsonl", lines)
     (row,) = printed_json("ls")
     assert (row["firstMessage"], row["turns"]) == ("Fix the parser.", 1)
+
+
+def test_a_session_without_messages_has_nothing_to_resume(home: Path) -> None:
+    id = "0badcafe-0000-4000-8000-00000000000b"
+    summary = {"type": "summary", "summary": "Parser rewritten", "leafUuid": "gone"}
+    file = written(home / ".claude" / "projects" / "-work" / f"{id}.jsonl", [summary])
+    (row,) = printed_json("ls")
+    assert (row["id"], row["name"]) == (id, "Parser rewritten")
+    for words in ((id[:8],), (str(file), "--in", "codex")):
+        said = refused("resume", *words)
+        assert f"{file} has no messages, so there is nothing to resume" in said
+    assert not (home / ".codex").exists()
+    made = home / "empty.jsonl"
+    done("new", made, "--name", "empty")
+    assert "no messages" in refused("resume", made, "--in", "pi")
