@@ -44,6 +44,7 @@ MOVES: Final = SUMMARIES | {"branch"}  # by which a writer leaves the path on pu
 # Types that apply to the whole file and never move a leaf.
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
 MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}  # contribute nothing to a context
+UNDID: Final = "undid"  # the key of a move's metadata with the uuid that an undo takes back
 PIECES: Final = frozenset({"block", "message_end"})  # of a message that was streamed in blocks
 SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
 # Types that contribute to a context: what `@~3` counts.

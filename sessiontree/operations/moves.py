@@ -50,9 +50,6 @@ _NO_WORK = SUMMARIES | {"compaction"}
 PUSH: Final = "push"
 """The key of a compaction's `state` with the uuid of the open push."""
 
-UNDID: Final = "undid"
-"""The key of a move's metadata with the uuid of the entry that an undo takes back."""
-
 RETRACTED: Final = "retracted"
 """The key of a move's metadata with the uuid of the answer that it takes off the path."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sessiontree.core.entry import ANNOTATIONS, HEADER, MOVES, SETTINGS, Entry
+from sessiontree.core.entry import ANNOTATIONS, HEADER, MOVES, SETTINGS, UNDID, Entry
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.writer import EntryWriter
 from sessiontree.errors import NothingToDoError
-from sessiontree.operations.moves import UNDID, is_step_back, step_back
+from sessiontree.operations.moves import is_step_back, step_back
 
 _STEPS: Final = MOVES | {"compaction", "context_edit", "stack_push", "merge"}
 _PASSED: Final = ANNOTATIONS | {HEADER}

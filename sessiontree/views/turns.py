@@ -27,7 +27,7 @@ import msgspec
 from sessiontree.core.activity import as_typed, ended_calls
 from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, Entry, moment_of
+from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, UNDID, Entry, moment_of
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.core.message import Message, calls_of, is_typed_command, text_of
 from sessiontree.engine.cursor import Cursor
@@ -508,6 +508,9 @@ class TurnBuilder:
                 self._nodes[node].tally.take(entry, self._answers)
             elif entry.type == "context_edit" and parent != NO_ROW:
                 self._note_edit(parent, entry)
+            elif entry.type == "branch":
+                metadata = entry.as_stored.get("metadata")
+                self._take_back(metadata.get(UNDID) if isinstance(metadata, dict) else None)
             return False
         self._anchors[row] = row
         is_copy = self._is_copy(row, anchor, entry)
@@ -561,6 +564,17 @@ class TurnBuilder:
         is_dropped = entry.as_stored.get("targetUuid") == self._tree.uuids[parent]
         if is_dropped and self._tree.type_of(parent) == "compaction" and entry.timestamp:
             self._copied[parent] = entry.timestamp
+
+    def _take_back(self, uuid: Any) -> None:
+        """Leave out a compaction that an undo took back before anything followed it."""
+        row = self._tree.row(uuid) if isinstance(uuid, str) else NO_ROW
+        if row == NO_ROW or self._tree.type_of(row) != "compaction":
+            return
+        found = self._nodes[self._node_of[row]]
+        if found.last == row and found.first != row:
+            found.last = self._anchors[self._tree.parents[row]]
+            found.events = [event for event in found.events if event.uuid != uuid]
+            self._goes_on[found.last] = 0
 
     def _is_copy(self, row: int, anchor: int, entry: Entry) -> bool:
         """Whether an entry repeats an earlier one, for a compaction of Codex.

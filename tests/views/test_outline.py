@@ -584,3 +584,19 @@ def test_branches_are_drawn_in_at_most_twenty_four_columns(depth: int, file: Pat
     drawn = picture(file, lines, at="m2").splitlines()
     columns = max(len(row) - len(row.lstrip("│ ├└─")) for row in drawn)
     assert columns == 2 * min(depth, 25)
+
+
+def test_a_compaction_that_an_undo_took_back_is_not_in_the_outline() -> None:
+    with Session.create(cwd="/p") as session:
+        session.append_message({"role": "user", "content": "Question"})
+        session.append_message({"role": "assistant", "content": "A full answer"})
+        before = [line for line in session.outline().render() if "session" not in line]
+        session.compact("A summary", keep=0)
+        assert any("compacted" in line for line in session.outline().render())
+        session.undo()
+        assert [line for line in session.outline().render() if "session" not in line] == before
+        session.append_message({"role": "user", "content": "Another"})
+        after = "\n".join(session.outline().render())
+        assert "left midway" not in after
+        assert "2 branches" not in after
+        assert "A full answer" in after
