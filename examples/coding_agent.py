@@ -220,7 +220,7 @@ class Agent:
             case "/rewind":
                 return await session.rewind(rest or None)
             case "/undo":
-                await session.undo()
+                return f"Took back: {(await session.undo()).type}"
             case "/push":
                 await session.push(rest or None)
             case "/pop":
