@@ -98,6 +98,16 @@ def test_all_commands_agree_with_the_truth_whatever_is_copied(top: Path, count: 
     assert json.loads(done("show", "A name of mine", "--json"))["id"] == one.id
     assert "A name of mine" in done("ls")
 
+    hidden = made.of("codex")[0].id
+    done("hide", hidden)
+    assert hidden not in {row["id"] for row in json.loads(done("ls", "--json"))}
+    assert [row["id"] for row in json.loads(done("ls", "--hidden", "--json"))] == [hidden]
+    check.sums()
+    check.hits()
+    check.resumes()
+    done("hide", "--undo", hidden)
+    check.rows()
+
     for agent in MODELS:
         made.go_on(made.of(agent)[0])
     check.all()
