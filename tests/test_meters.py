@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 295,
-    "lines of sessiontree": 93_687,
-    "lines of tests": 105_787,
+    "lines of sessiontree": 93_699,
+    "lines of tests": 105_813,
 }
 
 
