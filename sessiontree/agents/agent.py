@@ -6,10 +6,11 @@ the disk only through `Files`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from sessiontree.core.header import stem_of
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
@@ -34,7 +35,7 @@ def session_id(agent: Agent | None, file: str, given: str) -> str:
         file: the file's path or name.
         given: the id in the lines; empty if they have none.
     """
-    stem = _stem(file)
+    stem = stem_of(file)
     given = given.encode("utf-8", "replace").decode()
     own = None if agent is None else agent.id_in_name(stem, given)
     return own or given or stem
@@ -42,18 +43,12 @@ def session_id(agent: Agent | None, file: str, given: str) -> str:
 
 def is_of_subagent(agent: Agent | None, file: str) -> bool:
     """True if a file, by its name, has one subagent of a session."""
-    return agent is not None and agent.is_of_subagent(_stem(file))
+    return agent is not None and agent.is_of_subagent(stem_of(file))
 
 
 def id_above(file: str, id: str) -> str:
     """The id of the session that started the one with an id and this file."""
-    return id.removesuffix(f".{_stem(file)}")
-
-
-def _stem(file: str) -> str:
-    name = os.path.basename(file)
-    ends = (".jsonl.zst", ".jsonl", ".json")
-    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
+    return id.removesuffix(f".{stem_of(file)}")
 
 
 class AgentHome(NamedTuple):

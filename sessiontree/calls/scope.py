@@ -19,7 +19,7 @@ from sessiontree.agents import OWN
 from sessiontree.errors import RefError, SessionNotFoundError, UsageError
 from sessiontree.library.homes import agent_folders
 from sessiontree.library.listing import SessionInfo, by_time
-from sessiontree.library.lookup import LATEST, find_session, find_session_to_write
+from sessiontree.library.lookup import LATEST, find_conversation, to_read, to_write
 from sessiontree.library.places import Selection, conversations_in, project_in
 from sessiontree.ops.guidance import Refusal, ambiguous, nearest
 from sessiontree.storage.names import Report
@@ -149,13 +149,13 @@ class Scope:
             Refusal: the path leads outside the places, or the name is unknown.
             RefError: there is more than one such session.
         """
-        return self._file(name, tell, find_session)
+        return self._file(name, tell, to_read)
 
     def file_to_write(self, name: str, tell: Report) -> str:
         """The file to write of a session, named and refused as for `file`."""
-        return self._file(name, tell, find_session_to_write)
+        return self._file(name, tell, to_write)
 
-    def _file(self, name: str, tell: Report, find: Callable[..., SessionInfo]) -> str:
+    def _file(self, name: str, tell: Report, choose: Callable[[SessionInfo, Report], str]) -> str:
         if len(name) > _LONGEST:
             raise Refusal(
                 f"there is no session {name!r:.100}…, a name of {len(name):,} characters",
@@ -165,12 +165,12 @@ class Scope:
         if os.sep in name or name.endswith(_ENDINGS):
             return self.inside(name)
         try:
-            found = find(name, self.store, self.agents, tell, reaches=self.reaches)
+            row = find_conversation(name, self.store, self.agents, tell, reaches=self.reaches)
         except SessionNotFoundError:
             raise self._not_found(name) from None
         except RefError as error:
             raise ambiguous(error, "Give one of the available names.") from None
-        return self.inside(found.file)
+        return self.inside(choose(row, tell))
 
     def file_in_store(self, name: str, tell: Report) -> str:
         """The file of a session of the store, named as for `file`.

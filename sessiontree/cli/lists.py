@@ -294,9 +294,9 @@ def _(call: CommandCall, done: RemovedSessions) -> None:
 @click.argument("sessions", metavar="SESSION…", nargs=-1, required=True, type=SESSION_FILE)
 @click.option("--undo", is_flag=True, help="Bring the sessions back to the lists.")
 def hide_sessions(sessions: tuple[str, ...], undo: bool, as_json: bool) -> None:
-    """'ls', 'browse' and 'view' no longer list the sessions, and 'latest' is none of them; 'ls
-    --hidden' lists them. 'search' and 'stats' still count them, and their ids still name them. No
-    session file is touched, also not an agent's.
+    """'ls', 'browse' and 'view' no longer list the sessions, and 'latest' never means one of them.
+    'ls --hidden' lists them. 'search' and 'stats' still count them, and their ids still name them.
+    No session file is touched, also not an agent's.
 
     \b
     Example:

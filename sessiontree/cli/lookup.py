@@ -12,8 +12,8 @@ from sessiontree.cli.terminal import tell
 from sessiontree.core.display import in_quotes
 from sessiontree.errors import NotASessionError, RefError, SessionNotFoundError
 from sessiontree.library.homes import agent_folders, missing_folders, with_tilde
-from sessiontree.library.listing import facts_of
-from sessiontree.library.lookup import find, find_session, find_session_to_write
+from sessiontree.library.listing import SessionInfo, facts_of
+from sessiontree.library.lookup import find, find_conversation, to_read, to_write
 from sessiontree.library.places import Selection, conversations_in
 from sessiontree.library.root import named_store, naming_variable, store_of_command
 from sessiontree.storage.names import unreadable
@@ -140,19 +140,19 @@ def none_found(places: Sequence[str], selection: Selection) -> str:
 
 
 def find_file(name: str) -> str:
-    """The file to read of the session with a name or an id, or `latest`; see `find_session`."""
-    return find_session(name, store_at(None), agent_folders(), tell, _command()).file
+    """The file to read of the session with a name or an id, or `latest`."""
+    return to_read(_found(name), tell)
 
 
 def find_file_to_write(name: str) -> str:
-    """The file to write of that session; see `find_session_to_write`."""
-    return find_session_to_write(name, store_at(None), agent_folders(), tell, _command()).file
+    """The file to write of that session."""
+    return to_write(_found(name), tell)
 
 
-def _command() -> str:
-    """The command that lists the sessions."""
+def _found(name: str) -> SessionInfo:
     given = store_of_command()
-    return "sessiontree ls" + ("" if given is None else f" --store {shlex.quote(shown(given))}")
+    command = "sessiontree ls" + ("" if given is None else f" --store {shlex.quote(shown(given))}")
+    return find_conversation(name, store_at(None), agent_folders(), tell, command)
 
 
 def agent_file(name: str) -> str | None:

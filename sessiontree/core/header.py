@@ -188,6 +188,13 @@ def id_in_name(id: str) -> str:
     return folder_name(os.sep + id)[-_LONGEST_ID:]
 
 
+def stem_of(file: str) -> str:
+    """The name of a session file without its suffix."""
+    name = os.path.basename(file)
+    ends = (".jsonl.zst", ".jsonl", ".json")
+    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
+
+
 def id_of_name(file: str) -> str | None:
     """The id in the name of a file that a store made; None for a file of another name."""
     found = _OWN_NAME.fullmatch(os.path.basename(file))

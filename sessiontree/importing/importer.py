@@ -435,7 +435,8 @@ class Batch:
                 self.left_out.append(f"there is no session file in {path}; check the path")
                 self.failed = self.failed or len(given) == 1
             self._files += found
-        self._files.sort(key=lambda each: is_mere_copy(each[0]))  # their originals first
+        self._mere_copies = {file for file, is_named in self._files if is_mere_copy(file)}
+        self._files.sort(key=lambda each: each[0] in self._mere_copies)  # their originals first
 
     @property
     def is_of_many(self) -> bool:
@@ -451,7 +452,8 @@ class Batch:
 
             shown(number, len(self._files), os.path.basename(file))
             try:
-                if not is_named and is_mere_copy(file) and self._importer.holder_of(file):
+                is_copy = file in self._mere_copies and not is_named
+                if is_copy and self._importer.holder_of(file):
                     continue
                 result = self._take(file, report)
             except SessionTreeError as error:

@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from sessiontree.core.header import stem_of
 from sessiontree.library.listing import SessionInfo, by_time, moment
 
 
@@ -62,21 +63,13 @@ def _row(group: Sequence[SessionInfo]) -> SessionInfo:
     return replace(first, name=given, copies=tuple(others))
 
 
-def _rank(one: SessionInfo) -> tuple[float, bool, bool, bool, tuple[float, str]]:
-    is_import = one.imported_from is not None
-    has_its_name = one.file.endswith(tuple(f"{one.id}{end}" for end in _ENDINGS))
-    return moment(one.modified), not one.is_converted, not is_import, has_its_name, by_time(one)
-
-
-_ENDINGS: Final = (".jsonl", ".jsonl.zst", ".json")
-
-
-def copies_of(row: SessionInfo) -> list[SessionInfo]:
-    """All files of a row: the original ones first, then imports, then converted ones."""
-    return sorted((replace(row, copies=()), *row.copies), key=_distance)
+def _rank(one: SessionInfo) -> tuple[float, int, bool, str]:
+    has_its_name = stem_of(one.file).endswith(one.id)
+    return moment(one.modified), -_distance(one), has_its_name, one.file
 
 
 def _distance(one: SessionInfo) -> int:
+    """How far a file is from the agent's lines: 0 if it has them, 1 if imported, 2 if converted."""
     return 2 if one.is_converted else int(one.imported_from is not None)
 
 
@@ -96,7 +89,7 @@ def files_with_more(row: SessionInfo) -> list[str]:
 
 def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
     """The files of a row, without those that have nothing that one before them lacks."""
-    first, *others = copies_of(row)
+    first, *others = sorted((replace(row, copies=()), *row.copies), key=_distance)
     yield first
     for one in others:
         is_later = moment(one.modified) > moment(first.modified)
@@ -106,5 +99,7 @@ def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
 
 def in_store(row: SessionInfo) -> SessionInfo:
     """The copy of a row that has all of it and can be written: an import, if one is up to date."""
+    if row.agent is None:
+        return row
     imports = (one for one in row.copies if one.agent is None)
     return next((one for one in imports if moment(one.modified) >= moment(row.modified)), row)

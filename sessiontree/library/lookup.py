@@ -154,7 +154,7 @@ class SessionStore(Protocol):
     def list(self, *, report: Report | None = None) -> Sequence[SessionInfo]: ...
 
 
-def find_session(
+def find_conversation(
     name: str,
     store: SessionStore,
     agents: Sequence[str],
@@ -162,57 +162,16 @@ def find_session(
     command: str = "sessiontree ls",
     reaches: Reaches = every,
 ) -> SessionInfo:
-    """Find the file to read for a name, an id, the start of an id, or `latest`.
+    """Find the conversation that a name, an id, the start of an id, or `latest` stands for.
 
-    Of the copies of a conversation it is the one with the latest activity, in the store if one
-    there has all of it. `tell` gets a line if it is a converted one. An error names the `command`
-    that lists the sessions. Only files of `agents` that the caller `reaches` count.
+    The row is the copy with the latest activity, in the store if one there has all of it. An error
+    names the `command` that lists the sessions, and `tell` gets a line if files could not be looked
+    at. Only files of `agents` that the caller `reaches` count.
 
     Raises:
         SessionNotFoundError: there is no such session.
         RefError: there is more than one.
     """
-    row = _row_named(name, store, agents, tell, command, reaches)
-    if row.is_converted and row.copies and name != LATEST:
-        tell(f"Reading the file of {row.agent}, which changed last: {row.file}")
-    return row
-
-
-def find_session_to_write(
-    name: str,
-    store: SessionStore,
-    agents: Sequence[str],
-    tell: Report,
-    command: str = "sessiontree ls",
-    reaches: Reaches = every,
-) -> SessionInfo:
-    """Find the file to write for a name or an id: that in the store, if there is one.
-
-    `tell` gets a line if an agent's file has more than that; all else is as in `find_session`.
-    """
-    row = _row_named(name, store, agents, tell, command, reaches)
-    own = next((one for one in (row, *row.copies) if one.agent is None), row)
-    if own is not row and name != LATEST:
-        tell(f"{row.file} of {row.agent} changed later; import it to add what is new")
-    return own
-
-
-def tell_left_out(problems: Sequence[str], tell: Report) -> None:
-    """Say on one line that files were not looked at, where no session was found."""
-    if problems:
-        files = "1 file" if len(problems) == 1 else f"{len(problems):,} files"
-        tell(f"Left out: {files} that cannot be read as a session; the list of sessions names each")
-
-
-def _row_named(
-    name: str,
-    store: SessionStore,
-    agents: Sequence[str],
-    tell: Report,
-    command: str,
-    reaches: Reaches,
-) -> SessionInfo:
-    """The conversation with a name or an id, among those of the store and of the agents."""
     problems: list[str] = []
     own = _in_store(name, store, problems.append)
     if own and name != LATEST and not is_start_of(name, own[0]):
@@ -222,6 +181,7 @@ def _row_named(
         among += store.list(report=lambda problem: None)
     where = f"in {store.root} or where agents keep theirs"
     rows = sorted(conversations(among), key=by_time, reverse=True)
+    rows = without_hidden(rows) if name == LATEST else rows
     try:
         row = find(name, rows, where, command)
     except RefError as error:
@@ -231,6 +191,31 @@ def _row_named(
         raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
     kept = [] if own else _in_store(row.id, store, lambda problem: None)
     return in_store(conversations([row, *row.copies, *kept])[0] if kept else row)
+
+
+def to_read(row: SessionInfo, tell: Report) -> str:
+    """The file of a conversation to read; `tell` gets a line if it is a converted one."""
+    if row.is_converted and row.copies:
+        tell(f"Reading the file of {row.agent}, which changed last: {row.file}")
+    return row.file
+
+
+def to_write(row: SessionInfo, tell: Report) -> str:
+    """The file of a conversation to write: the one in the store, if there is one.
+
+    `tell` gets a line if an agent's file has more.
+    """
+    own = next((one for one in (row, *row.copies) if one.agent is None), row)
+    if own is not row:
+        tell(f"{row.file} of {row.agent} changed later; import it to add what is new")
+    return own.file
+
+
+def tell_left_out(problems: Sequence[str], tell: Report) -> None:
+    """Say on one line that files were not looked at, where no session was found."""
+    if problems:
+        files = "1 file" if len(problems) == 1 else f"{len(problems):,} files"
+        tell(f"Left out: {files} that cannot be read as a session; the list of sessions names each")
 
 
 def _in_store(name: str, store: SessionStore, report: Report) -> list[SessionInfo]:

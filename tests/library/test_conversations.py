@@ -171,3 +171,11 @@ def test_a_name_and_a_label_of_a_session_that_an_agent_keeps_are_kept_in_the_sto
     assert "Mine" in done("ls")
     assert "mark" in done("tree", "Mine")
     assert transcript.read_bytes() == before
+
+
+def test_latest_is_never_a_hidden_session(transcript: Path) -> None:
+    with Session.create(transcript.parent.parent / "other.jsonl") as session:
+        session.append_message({"role": "user", "content": "Later"})
+    assert json.loads(done("show", "latest", "--json"))["id"] == session.id
+    done("hide", "latest")
+    assert json.loads(done("show", "latest", "--json"))["id"] == transcript.stem
