@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 MOST: Final = {
     "modules of sessiontree": 295,
     "lines of sessiontree": 93_699,
-    "lines of tests": 105_813,
+    "lines of tests": 105_821,
 }
 
 
