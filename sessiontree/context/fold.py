@@ -22,7 +22,7 @@ from sessiontree.context.pairing import ConcatSequence, Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
 from sessiontree.core.blocks import Blocks, EntryContents, Resolve
 from sessiontree.core.codec import Chain
-from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry
+from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry, edit_of
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def replaced(message: Message, replacement: Any) -> Message | None:
     """A message with its content replaced by an edit; None where the edit drops it."""
-    if not isinstance(replacement, dict):
+    if replacement is None:
         return None
     content = replacement.get("content")
     # A command, and a result of Responses, have their content as `output`. A call or reasoning
@@ -211,7 +211,7 @@ class ContextBuilder:
                 self._take_part(part)
         else:
             visible = [self._contents.whole(entry) for entry in visible]
-            self._edits = _edits(visible)
+            self._edits = _edits(visible, self._warnings)
             self._blocks = Blocks(visible, self._warnings)
             for _, message, source in self._contributions(visible):
                 self._out.take(message, source)
@@ -307,7 +307,7 @@ class ContextBuilder:
                     continue
                 self._contents.prepare(segment)
                 visible = [self._contents.whole(below) for below in segment]
-                inside = {**_edits(visible), **edits}
+                inside = {**_edits(visible, self._warnings), **edits}
                 frames.append((entry, iter(visible), inside, Blocks(visible, self._warnings)))
                 continue
             message = self._edited(entry, edits, blocks)
@@ -479,9 +479,17 @@ def _compacted(entries: Sequence[Entry], at: int, kept_from: int) -> list[Entry]
     return [entries[at], *kept, *entries[at + 1 :]]
 
 
-def _edits(entries: Iterable[Entry]) -> dict[str, Any]:
-    return {
-        target: entry.get("replacement")
-        for entry in entries
-        if entry.type == "context_edit" and isinstance(target := entry.get("targetUuid"), str)
-    }
+def _edits(entries: Iterable[Entry], warnings: list[str]) -> dict[str, Any]:
+    """The replacements in force, each by the uuid of its target."""
+    edits: dict[str, Any] = {}
+    for entry in entries:
+        if entry.type != "context_edit":
+            continue
+        if (edit := edit_of(entry)) is not None:
+            edits.update([edit])
+        else:
+            warnings.append(
+                f"edit {entry.uuid} has no effect: it needs a target, and a replacement that is "
+                "null or has a content"
+            )
+    return edits

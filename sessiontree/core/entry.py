@@ -322,6 +322,13 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def whole_number(value: Any) -> int | None:
+    """Return a whole number of JSON, spelled `2` or `2.0`; None for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
 _Check = tuple[Callable[[Any], bool], str]
 _TEXT: Final[_Check] = (_is_text, "a non-empty string")
 _OBJECT: Final[_Check] = (lambda value: isinstance(value, _MAPPINGS), "a dict")
@@ -414,6 +421,16 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise EntryError(f"metadata must be a dict, not {metadata!r:.60}")
+
+
+def edit_of(entry: Entry | Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return the target and the replacement of a `context_edit`; None if it has no effect.
+
+    An edit needs both. A replacement is None, or a dict with `content`.
+    """
+    target, replacement = entry.get("targetUuid"), entry.get("replacement", False)
+    is_right, _ = _REQUIRED["context_edit"]["replacement"]
+    return (target, replacement) if isinstance(target, str) and is_right(replacement) else None
 
 
 def _check_field(

@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sessiontree.core.codec import FORMAT, VERSION
-from sessiontree.core.entry import decode_leniently
+from sessiontree.core.entry import decode_leniently, whole_number
 from sessiontree.core.jsonbytes import sorted_ascii
 from sessiontree.core.message import kind_of
 from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
@@ -59,7 +59,11 @@ def is_file_name(name: object) -> bool:
 
 def is_version_1(header: Mapping[str, Any]) -> bool:
     """True if the header of a session is of the linear version 1."""
-    return "format" not in header and "uuid" not in header and header.get("version", 1) == 1
+    return "format" not in header and "uuid" not in header and _version_of(header) == 1
+
+
+def _version_of(header: Mapping[str, Any]) -> int | None:
+    return whole_number(header.get("version", 1))
 
 
 def says_pi(header: Mapping[str, Any]) -> bool:
@@ -116,11 +120,11 @@ def _not_an_object(line: bytes) -> str:
 
 
 def _newer(header: Mapping[str, Any]) -> str | None:
-    form, version = header.get("format"), header.get("version", 1)
+    form, version = header.get("format"), _version_of(header)
     if form is not None:
         return None if form == FORMAT else f"format {form!r}"
-    is_known = type(version) is int and 1 <= version <= VERSION
-    return None if is_known and (version == 1 or "uuid" in header) else f"version {version!r}"
+    is_known = version == 1 or (version == VERSION and "uuid" in header)
+    return None if is_known else f"version {header.get('version')!r}"
 
 
 def _foreign_program(value: Mapping[str, Any]) -> str | None:
@@ -139,11 +143,11 @@ def _foreign_program(value: Mapping[str, Any]) -> str | None:
 
 
 def _foreign_session(header: Mapping[str, Any]) -> str | None:
-    form, version = header.get("format"), header.get("version", 1)
+    form, version = header.get("format"), _version_of(header)
     if form is not None:
         is_own = isinstance(form, str) and form.startswith("sessiontree/")
         return None if is_own else f"another program (format {form!r})"
-    if "uuid" not in header and isinstance(version, int) and version >= 2:
+    if "uuid" not in header and version is not None and version >= 2:
         return f"the pi coding agent (version {version})"
     return None
 

@@ -24,7 +24,7 @@ import orjson
 
 from sessiontree.core.codec import FORMAT, VERSION, decode, encode, raw_values, seal
 from sessiontree.core.damage import ignore
-from sessiontree.core.entry import HEADER, decode_leniently
+from sessiontree.core.entry import HEADER, decode_leniently, whole_number
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 
@@ -61,16 +61,17 @@ def migrate_alone(line: bytes, position: int, session_id: str) -> bytes | None:
         fields = values_of(line, parsed)
         for key in ("parentUuid", "version", "format", "crc"):
             fields.pop(key, None)
-        if _is_pop(parsed, position):
+        if _popped_to(parsed, position) is not None:
             fields["type"] = "stack_summary"
         return encode(fields | {"uuid": uuid_of_line(session_id, position, line)})
     except EntryError:
         return None
 
 
-def _is_pop(parsed: dict[str, Any], position: int) -> bool:
-    target = parsed.get("backToIndex")
-    return parsed.get("type") == "stack_pop" and _index(target, position) is not None
+def _popped_to(parsed: dict[str, Any], position: int) -> int | None:
+    """The index that a `stack_pop` goes back to; None if it names no earlier line."""
+    is_pop = parsed.get("type") == "stack_pop"
+    return _index(parsed.get("backToIndex"), position) if is_pop else None
 
 
 class LineName(Protocol):
@@ -141,13 +142,13 @@ class _Numbered:
         return index if index == _NOWHERE or self.uuids[index] else self._parents[index]
 
     def parent_of(self, parsed: dict[str, Any], before: int) -> int:
-        is_pop = _is_pop(parsed, len(self.uuids))
-        return self.entry_at(parsed["backToIndex"]) if is_pop else before
+        index = _popped_to(parsed, len(self.uuids))
+        return before if index is None else self.entry_at(index)
 
     def convert(
         self, fields: dict[str, Any], parsed: dict[str, Any], uuid: str, before: int
     ) -> None:
-        if _is_pop(parsed, len(self.uuids)):
+        if _popped_to(parsed, len(self.uuids)) is not None:
             del fields["backToIndex"]
             fields |= {"type": "stack_summary", "fromUuid": self.uuids[before]}
         elif parsed.get("type") == "compaction":
@@ -215,8 +216,8 @@ class _Linear:
 
 
 def _index(value: Any, below: int) -> int | None:
-    is_sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
-    return value if is_sound else None
+    index = whole_number(value)
+    return index if index is not None and 0 <= index < below else None
 
 
 def _is_entry(parsed: dict[str, Any]) -> bool:

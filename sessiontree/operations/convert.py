@@ -25,7 +25,7 @@ from sessiontree.agents.writing import PIECES, Loss, Losses, SideFile, Writer
 from sessiontree.context.fold import ContextBuilder
 from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, Resolution, message_uuid
-from sessiontree.core.entry import Entry, stored
+from sessiontree.core.entry import Entry, edit_of, stored
 from sessiontree.core.header import derived_uuid
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.limits import Budget
@@ -282,9 +282,8 @@ class ConvertedSession:
         edits: dict[str, Entry] = {}
         for row in path:
             if tree.type_of(row) == "context_edit":
-                edit = self.stored(row)
-                target = edit.get("targetUuid")
-                edits |= {target: edit} if isinstance(target, str) else {}
+                entry = self.stored(row)
+                edits |= {edit[0]: entry} if (edit := edit_of(entry)) is not None else {}
         for start in range(0, len(path), _BATCH):
             rows = path[start : start + _BATCH]
             entries = [self.stored(row) for row in rows if tree.type_of(row) != "context_edit"]

@@ -12,7 +12,7 @@ from itertools import dropwhile, takewhile
 from typing import Final, Literal, NamedTuple
 
 from sessiontree.core.blocks import folded_message, is_handle_of_message, message_uuid
-from sessiontree.core.entry import HEADER, MOVES, PIECES, Entry, response_of
+from sessiontree.core.entry import HEADER, MOVES, PIECES, Entry, edit_of, response_of
 from sessiontree.core.message import (
     Message,
     blocks_of,
@@ -102,13 +102,13 @@ def _state_of(found: PathMessage) -> Unfinished | Literal[""] | None:
 def _messages_up(cursor: Cursor, *, past_moves: bool = False) -> Iterator[PathMessage]:
     """Yield the messages in force from the leaf up to the first move, each once."""
     messages = ResolvedMessages(cursor.messages)
-    edits: dict[object, object] = {}  # by the uuid of the target; the lowest is in force
+    edits: dict[str, object] = {}  # by the uuid of the target; the lowest is in force
     passed: set[str] = set()  # streamed messages
     for entry in cursor.up():
         if cursor.lane is not None and entry.lane != cursor.lane:
             return  # nothing was written on the lane since it began
-        if entry.type == "context_edit":
-            edits.setdefault(entry.get("targetUuid"), entry.get("replacement"))
+        if entry.type == "context_edit" and (edit := edit_of(entry)) is not None:
+            edits.setdefault(*edit)
         if entry.type in _ENDS and not past_moves and not is_step_back(entry, RETRACTED):
             return
         if entry.type in PIECES:
@@ -124,7 +124,7 @@ def _messages_up(cursor: Cursor, *, past_moves: bool = False) -> Iterator[PathMe
                 yield PathMessage(entry, entry, own, messages.begins_turn(entry))
 
 
-def _is_dropped(entries: list[Entry], edits: dict[object, object]) -> bool:
+def _is_dropped(entries: list[Entry], edits: dict[str, object]) -> bool:
     return any(edits.get(entry.uuid, "") is None for entry in entries)
 
 

@@ -22,7 +22,7 @@ import msgspec
 from sessiontree.context.compaction import estimate_tokens
 from sessiontree.context.fold import custom_message, replaced, summary_message
 from sessiontree.core.blocks import message_uuid
-from sessiontree.core.entry import PIECES, SUMMARIES, Entry
+from sessiontree.core.entry import PIECES, SUMMARIES, Entry, edit_of
 from sessiontree.core.limits import EDIT_STEPS, Budget
 from sessiontree.core.message import Message, calls_of, is_prompt, result_ids
 from sessiontree.core.usage import Spent, Sums, spent_by
@@ -145,9 +145,9 @@ class ContextRules(msgspec.Struct):
         return NOTHING
 
     def _take_edit(self, entry: Entry, number: int) -> None:
-        target = entry.get("targetUuid")
-        if isinstance(target, str):
-            message = replaced({"role": "user", "content": ""}, entry.get("replacement"))
+        if (edit := edit_of(entry)) is not None:
+            target, replacement = edit
+            message = replaced({"role": "user", "content": ""}, replacement)
             self.edits[number] = target, NOTHING if message is None else estimate_tokens(message)
 
     def take_message(self, message: Message, number: int, *, is_stray: bool) -> int:

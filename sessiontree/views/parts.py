@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from sessiontree.core.activity import as_typed, error_of
-from sessiontree.core.entry import SUMMARIES, Entry
+from sessiontree.core.entry import SUMMARIES, Entry, edit_of
 from sessiontree.core.media import binary_in
 from sessiontree.core.message import (
     RESULT_ITEMS,
@@ -184,8 +184,10 @@ def note_of(kind: str, fields: Mapping[str, Any]) -> Remark | None:
     if kind == "thinking_level_change":
         return Remark("Thinking:", str(fields.get("thinkingLevel")))
     if kind == "context_edit":
-        done = "taken out of" if fields.get("replacement") is None else "replaced in"
-        return Remark("From here on", _short(fields.get("targetUuid")), f"is {done} the context")
+        done = "is taken out of" if fields.get("replacement") is None else "is replaced in"
+        is_valid = edit_of(fields) is not None
+        told = f"{done} the context" if is_valid else "stays as it is: the edit is not valid"
+        return Remark("From here on", _short(fields.get("targetUuid")), told)
     text = fields.get("summary")
     summary = text if isinstance(text, str) else ""
     if kind == "compaction":

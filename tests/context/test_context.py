@@ -90,10 +90,23 @@ def test_each_type_contributes_what_the_format_says() -> None:
 def test_the_other_known_types_contribute_nothing_and_warn_of_nothing() -> None:
     cases: list[str] = [
         *("session", "stack_push", "branch", "model_change", "thinking_level_change"),
-        *("custom", "label", "session_info", "usage", "context_edit"),
+        *("custom", "label", "session_info", "usage"),
     ]
     for kind in cases:
         assert fold(entry(kind), A).result() == ([A["message"]], [A], [])
+
+
+def test_an_edit_that_is_not_valid_has_no_effect_and_gives_a_warning() -> None:
+    odd: Any
+    for odd in ({}, {"replacement": None}, {"targetUuid": "A"}):
+        assert texts(A, entry("context_edit", "e", **odd)) == ["A"]
+    for odd in ("text", [], 5, {}):
+        edit = entry("context_edit", "e", targetUuid="A", replacement=odd)
+        assert texts(A, edit) == ["A"], odd
+        assert warnings(A, edit) == [
+            "edit e has no effect: it needs a target, and a replacement that is null or has a "
+            "content"
+        ]
 
 
 def test_unknown_types_say_nothing_and_give_one_warning_a_type() -> None:

@@ -91,7 +91,7 @@ def test_an_index_counts_lines_that_take_no_part_in_the_tree() -> None:
 
 
 def test_an_index_of_nothing_keeps_nothing_and_stays() -> None:
-    for index in (-1, 6, True, "2", None, 1.0):
+    for index in (-1, 6, True, "2", None, 1.5):
         line = old("compaction", summary="s", firstKeptEntryIndex=index, tokensBefore=1)
         entry = read(adopted([*TREE, line])[0][-1])
         assert entry["firstKeptEntryUuid"] == entry.uuid, index

@@ -178,7 +178,7 @@ def test_indices_become_uuids() -> None:
 
 
 def test_an_index_that_counts_nothing_is_kept_and_never_guessed() -> None:
-    for index in ("-1", "99", "true", "null", '"1"', "1.0", "[]"):
+    for index in ("-1", "99", "true", "null", '"1"', "1.5", "[]"):
         cut = f'{{"type":"compaction","summary":"s","firstKeptEntryIndex":{index}}}'.encode()
         pop = f'{{"type":"stack_pop","summary":"s","backToIndex":{index}}}'.encode()
         _, compaction, popped = map(json.loads, migrated(HEADER, cut, pop))

@@ -26,7 +26,7 @@ from sessiontree.context.providers import reading
 from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
-from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.entry import HEADER, Entry, edit_of
 from sessiontree.core.header import id_in_name, origin_at
 from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from sessiontree.core.message import ABORTED, Message, kind_of, role_of, system_text
@@ -621,9 +621,9 @@ class PiWriter:
         return [_PiLine("session_info", _fields_of(entry)) if named else _as_custom(entry)]
 
     def _context_edit(self, entry: Entry, row: int) -> list[_PiLine]:
-        target, replacement = entry.get("targetUuid"), entry.get("replacement")
+        target, replacement = edit_of(entry) or ("", None)
         made: list[_PiLine] = []
-        written = self._written.get(target, {}) if isinstance(target, str) else {}
+        written = self._written.get(target, {})
         edited = self._edited(target, replacement) if written and replacement is not None else []
         for lines in written.values():
             left = list(edited)
