@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 MOST: Final = {
     "modules of sessiontree": 295,
     "lines of sessiontree": 93_714,
-    "lines of tests": 105_821,
+    "lines of tests": 105_835,
 }
 
 
