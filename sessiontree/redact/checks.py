@@ -568,6 +568,8 @@ def is_markup(match: re.Match[str]) -> bool:
     if PLACEHOLDER.fullmatch(value) or DOTTED.fullmatch(value) or "{" in value:
         return False
     if match["element"] is not None:
+        if "tokens" in match["element"].lower() and value.isdigit():  # a count, in each prompt
+            return False
         return is_no_identifier(value) and (not value.istitle() or not value.isalpha())
     keyword = keyword_of(name)
     return keyword is not None and is_secret_value(keyword, value)
@@ -593,7 +595,12 @@ def is_container_auth(match: re.Match[str]) -> bool:
 def is_connection(match: re.Match[str]) -> bool:
     around = match.string[max(match.start() - 200, 0) : match.end() + 200]
     value = match["secret"]
-    return ";" in around and not PLACEHOLDER.fullmatch(value) and not value.startswith("os.")
+    return (
+        ";" in around
+        and not PLACEHOLDER.fullmatch(value)
+        and not value.startswith("os.")
+        and not value.endswith("()")
+    )
 
 
 def is_given_as(match: re.Match[str]) -> bool:

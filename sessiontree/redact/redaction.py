@@ -28,6 +28,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -534,6 +535,34 @@ class Redaction:
             number += 1
         self._numbers[name].add(number)
         return f"[redacted:{name}:{number}]"
+
+
+PERSONAL: Final = frozenset({HOME, "email"})
+"""What is masked in a copy for others, and is no secret in one's own files."""
+
+
+def secret_rules() -> tuple[Rule, ...]:
+    """The built-in rules that find secrets."""
+    return tuple(rule for rule in RULES if rule.name not in PERSONAL)
+
+
+class SecretSearch(Redaction):
+    """A search for secrets that gives digests of them, so that no caller has one.
+
+    Args:
+        key: a random key of the digests. Without it, a digest says nothing of a short secret.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(secret_rules())
+        self._key = key
+        # how often each pair of a rule and the digest of a secret was found
+        self.found: Counter[tuple[str, bytes]] = Counter()
+
+    def _mask(self, name: str, secret: str) -> str:
+        content = secret.encode("utf-8", "surrogatepass")
+        self.found[name, blake2b(content, digest_size=16, key=self._key).digest()] += 1
+        return super()._mask(name, secret)
 
 
 def _together(text: str, one: _FoundSecret, other: _FoundSecret) -> _FoundSecret:

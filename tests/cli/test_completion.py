@@ -36,6 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("resume", "oth"), ["other-name"]),
         (("trash", "aaaa1"), ["aaaa1111"]),
         (("hide", "aaaa1"), ["aaaa1111"]),
+        (("audit", "aaaa1"), ["aaaa1111"]),
         (("call", "tree.render", "--session", "oth"), ["other-name"]),
         (("ls", "--project", "a"), ["acme"]),
         (("ls", "--project", "/u/c"), ["/u/clients/acme"]),

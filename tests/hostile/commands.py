@@ -9,6 +9,7 @@ BARE: Final = "decode"
 
 OWN: Final[dict[str, tuple[str, ...]]] = {
     "append": ("append", "FILE", "--text", "x"),
+    "audit": ("audit", "FILE"),
     "append to a lane": ("append", "FILE", "--text", "x", "--lane", "new"),
     "append to scratch": ("append", "FILE", "--text", "x", "--scratch"),
     "append below": ("append", "FILE", "--text", "x", "--parent", "@~2"),
@@ -105,7 +106,16 @@ FOREIGN: Final[dict[str, tuple[str, ...]]] = {
         *("diff as JSON", "labels", "branches", "path", "context", "context for anthropic"),
         *("files", "history", "blame", "recover", "backup"),
         *("stats", "stats of all", "stats by model", "ls", "ls of all"),
-        *("search", "search by pattern", "search in all", "verify", "export", "page", "fork"),
+        *(
+            "audit",
+            "search",
+            "search by pattern",
+            "search in all",
+            "verify",
+            "export",
+            "page",
+            "fork",
+        ),
         *("convert to pi", "convert to claude-code", "convert to codex", "convert to gemini"),
         *("convert to atif", "resume in claude-code", "resume in codex", "export-branch"),
     )

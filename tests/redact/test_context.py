@@ -169,3 +169,14 @@ def test_a_table_ends_where_its_rows_end() -> None:
     text = "user,password\njoe,swordfish\n\nann,bluemonday\n"
     masked = Redaction().text(text)
     assert masked == "user,password\njoe,[redacted:table-secret:1]\n\nann,bluemonday\n"
+
+
+@for_each(
+    "text",
+    [
+        "<total_tokens>15000000 tokens left</total_tokens>",
+        "let x = 1;\nlet pwd = process.cwd();",
+    ],
+)
+def test_a_count_of_tokens_and_a_call_are_no_secrets(text: str) -> None:
+    assert Redaction().text(text) == text

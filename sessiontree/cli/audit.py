@@ -1,0 +1,196 @@
+"""The command `audit`: which sessions hold secrets.
+
+Invariant: no secret is printed, also not in a path, an id or an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final
+
+import click
+
+from sessiontree.agents import MAKERS
+from sessiontree.cli import arguments, terminal
+from sessiontree.cli.arguments import PROJECT, SESSION_NAME, TIME
+from sessiontree.cli.lookup import none_found, places_at
+from sessiontree.cli.output import out_json
+from sessiontree.cli.screen import no_pager, show
+from sessiontree.cli.terminal import ProgressBar, end, finish, is_terminal, tell, tell_each
+from sessiontree.core.display import one_line
+from sessiontree.library.audit import ConversationSecrets, secrets_in
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.lookup import short_ids, shown_id
+from sessiontree.library.places import Selection, conversations_in, is_folder
+from sessiontree.redact.redaction import Redaction, secret_rules
+from sessiontree.storage.names import Report
+from sessiontree.text.amounts import counted
+from sessiontree.text.columns import columns_of, filled
+
+_GAP: Final = "  "
+_MAX_TURNS: Final = 5
+
+
+@arguments.command("audit", json="an object with the secrets, and what was not read")
+@click.argument("places", metavar="[ID|DIR|FILE]…", nargs=-1, type=SESSION_NAME)
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="NAME",
+    type=click.Choice(MAKERS),
+    help="Only sessions of this agent, such as codex.",
+)
+@click.option(
+    "--cwd",
+    "--project",
+    "project",
+    metavar="DIR",
+    type=PROJECT,
+    help="Only sessions of this directory, or below it.",
+)
+@click.option("--since", metavar="TIME", type=TIME, help="Only sessions that changed since.")
+@no_pager
+def audit(
+    places: tuple[str, ...],
+    agents: tuple[str, ...],
+    project: str | None,
+    since: datetime | None,
+    no_pager: bool,
+    as_json: bool,
+) -> None:
+    """Searches what is beside a session, too. Each row is one kind of secret in one conversation,
+    whatever copies of it there are. No secret is printed. The exit code is 1 if there is one, or a
+    file cannot be searched. Secrets in images and in encoded text are not found.
+
+    \b
+    Example:
+      sessiontree audit
+      sessiontree audit --agent codex --since 7d
+    """
+    mask = Redaction(secret_rules()).text
+    terminal.mask_with(mask)
+    left_out: list[str] = []
+    problems: list[str] = []
+    selection = Selection(frozenset(agents), project, since)
+    rows = _rows(places, selection, left_out.append)
+    if not rows:
+        tell(none_found(list(places) or places_at(), selection))
+    files = [one.file for row in rows for one in (row, *row.copies)]
+    with ProgressBar("Searching for secrets") as shown:
+        found = secrets_in(
+            rows,
+            problems.append,
+            lambda number: shown(number, len(files), os.path.basename(files[number])),
+        )
+    if as_json:
+        out_json(
+            {
+                "secrets": [_as_json(one, mask) for one in found],
+                "notRead": list(map(mask, [*left_out, *problems])),
+            }
+        )
+    else:
+        ids = short_ids(row.id for row in rows)
+        show(map(mask, _table(_secret_rows(found, ids))), paged=is_terminal() and not no_pager)
+    finish()
+    if rows:
+        _tell_secrets(found, rows)
+    tell_each("Left out", left_out)
+    for problem in problems:
+        tell(f"Error: {problem}")
+    end(found or problems)
+
+
+def _rows(places: Sequence[str], selection: Selection, report: Report) -> list[SessionInfo]:
+    """The conversations: in folders, of files by their paths, and by ids with all their copies."""
+    if not places:
+        return conversations_in(places_at(), selection, report)
+    found: dict[str, SessionInfo] = {}
+    named = [place for place in places if is_folder(place) or _is_path(place)]
+    rows = conversations_in(places_at(named), selection, report) if named else []
+    for place in places:
+        if place not in named:
+            file = arguments.session_file(place)
+            every = conversations_in(places_at(), Selection(), report)
+            rows += [row for row in every if file in (one.file for one in (row, *row.copies))]
+    found.update((row.file, row) for row in rows)
+    return list(found.values())
+
+
+def _is_path(place: str) -> bool:
+    return os.path.lexists(place) or arguments.is_path(place)
+
+
+def _as_json(one: ConversationSecrets, mask: Callable[[str], str]) -> dict[str, Any]:
+    last = None if one.last is None else datetime.fromtimestamp(one.last).astimezone().isoformat()
+    return {
+        "kind": one.kind,
+        "agent": one.agent,
+        "session": mask(one.session),
+        "file": mask(one.file),
+        "turns": one.turns,
+        "secrets": one.secrets,
+        "times": one.times,
+        "last": last,
+        "files": list(map(mask, one.files)),
+    }
+
+
+def _secret_rows(
+    found: Sequence[ConversationSecrets], ids: dict[str, str]
+) -> Iterator[Sequence[str]]:
+    if found:
+        yield "When", "Kind", "Agent", "Session", "Turns", "Secrets", "Times", "Files"
+    for one in found:
+        yield (
+            _day(one.last),
+            one.kind,
+            one_line(one.agent),
+            shown_id(one.session, ids),
+            turns_in_short(one.turns),
+            f"{one.secrets:,}",
+            f"{one.times:,}",
+            f"{len(one.files):,}",
+        )
+
+
+def turns_in_short(turns: Sequence[int]) -> str:
+    """Numbers of turns, such as `2, 5-7`; of many, the first."""
+    runs = [
+        [turn for _, turn in run]
+        for _, run in groupby(enumerate(turns), key=lambda numbered: numbered[1] - numbered[0])
+    ]
+    shown = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs[:_MAX_TURNS]]
+    return ", ".join(shown) + (" …" if len(runs) > _MAX_TURNS else "")
+
+
+def _day(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(seconds):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table, numbers to the right."""
+    cells = list(rows)
+    widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield _GAP.join(map(filled, row, widths)).rstrip()
+
+
+def _tell_secrets(found: Sequence[ConversationSecrets], rows: Sequence[SessionInfo]) -> None:
+    of = counted(len(rows), "session")
+    if not found:
+        tell(f"No secrets found in {of}")
+        return
+    sessions = len({one.file for one in found})
+    files = len({file for one in found for file in one.files})
+    tell(f"Secrets in {sessions:,} of {of}, in {counted(files, 'file')}; --json lists the files")
+    tell("Revoke them: a model was sent what its agent read")
