@@ -130,7 +130,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         ),
     },
     "Maintenance": {
-        "audit": ("audit:audit", "Find secrets in all sessions."),
+        "audit": ("audit:audit", "Find secrets, and what takes space, in all sessions."),
         "verify": ("maintenance:verify", "Check the whole file and report damage."),
         "repair": ("maintenance:HEALTH.repair", "Repair the damage that needs no guessing."),
         "gc": ("maintenance:HEALTH.gc", "Remove scratch lanes and blobs that nothing uses."),

@@ -1,4 +1,4 @@
-"""The command `audit`: which sessions hold secrets.
+"""The command `audit`: which sessions hold secrets, and what makes the files large.
 
 Invariant: no secret is printed, also not in a path, an id or an error.
 """
@@ -6,7 +6,8 @@ Invariant: no secret is printed, also not in a path, an id or an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Final
@@ -20,8 +21,9 @@ from sessiontree.cli.lookup import none_found, places_at
 from sessiontree.cli.output import out_json
 from sessiontree.cli.screen import no_pager, show
 from sessiontree.cli.terminal import ProgressBar, end, finish, is_terminal, tell, tell_each
+from sessiontree.core.bulk import KINDS
 from sessiontree.core.display import one_line
-from sessiontree.library.audit import ConversationSecrets, secrets_in
+from sessiontree.library.audit import ConversationSecrets, FileSize, audited
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import short_ids, shown_id
 from sessiontree.library.places import Selection, conversations_in, is_folder
@@ -29,12 +31,14 @@ from sessiontree.redact.redaction import Redaction, secret_rules
 from sessiontree.storage.names import Report
 from sessiontree.text.amounts import counted
 from sessiontree.text.columns import columns_of, filled
+from sessiontree.text.preview import size_in_short
 
 _GAP: Final = "  "
 _MAX_TURNS: Final = 5
+_MAX_LARGEST: Final = 5
 
 
-@arguments.command("audit", json="an object with the secrets, and what was not read")
+@arguments.command("audit", json="the secrets, the sizes of files, and what was not read")
 @click.argument("places", metavar="[ID|DIR|FILE]…", nargs=-1, type=SESSION_NAME)
 @click.option(
     "--agent",
@@ -64,7 +68,8 @@ def audit(
 ) -> None:
     """Searches what is beside a session, too. Each row is one kind of secret in one conversation,
     whatever copies of it there are. No secret is printed. The exit code is 1 if there is one, or a
-    file cannot be searched. Secrets in images and in encoded text are not found.
+    file cannot be searched. Secrets in images and in encoded text are not found. Then the sizes of
+    the files by agent, and the largest sessions.
 
     \b
     Example:
@@ -81,7 +86,7 @@ def audit(
         tell(none_found(list(places) or places_at(), selection))
     files = [one.file for row in rows for one in (row, *row.copies)]
     with ProgressBar("Searching for secrets") as shown:
-        found = secrets_in(
+        found, sizes = audited(
             rows,
             problems.append,
             lambda number: shown(number, len(files), os.path.basename(files[number])),
@@ -90,15 +95,18 @@ def audit(
         out_json(
             {
                 "secrets": [_as_json(one, mask) for one in found],
+                "sizes": [_size_as_json(one, mask) for one in sizes],
                 "notRead": list(map(mask, [*left_out, *problems])),
             }
         )
     else:
         ids = short_ids(row.id for row in rows)
-        show(map(mask, _table(_secret_rows(found, ids))), paged=is_terminal() and not no_pager)
+        tables = [_secret_rows(found, ids), _rows_of_agents(sizes), _largest(sizes, ids)]
+        show(map(mask, _tables(tables)), paged=is_terminal() and not no_pager)
     finish()
     if rows:
         _tell_secrets(found, rows)
+        _tell_sizes(sizes)
     tell_each("Left out", left_out)
     for problem in problems:
         tell(f"Error: {problem}")
@@ -140,6 +148,11 @@ def _as_json(one: ConversationSecrets, mask: Callable[[str], str]) -> dict[str, 
     }
 
 
+def _size_as_json(one: FileSize, mask: Callable[[str], str]) -> dict[str, Any]:
+    facts = {"session": mask(one.session), "file": mask(one.file)}
+    return {"agent": one.agent, **facts, "bytes": one.bytes, "kinds": one.kinds}
+
+
 def _secret_rows(
     found: Sequence[ConversationSecrets], ids: dict[str, str]
 ) -> Iterator[Sequence[str]]:
@@ -177,12 +190,40 @@ def _day(seconds: float | None) -> str:
         return ""
 
 
-def _table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table, numbers to the right."""
-    cells = list(rows)
-    widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield _GAP.join(map(filled, row, widths)).rstrip()
+def _rows_of_agents(sizes: Sequence[FileSize]) -> Iterator[Sequence[str]]:
+    """A row for each agent, the one with the most bytes first, without kinds that nobody has."""
+    agents: dict[str, Counter[str]] = {}
+    for one in sizes:
+        sums = agents.setdefault(one.agent, Counter())
+        sums.update({**one.kinds, "Size": one.bytes, "Files": 1})
+    kinds = [kind for kind in KINDS if any(sums[kind] for sums in agents.values())]
+    if sizes:
+        yield "Files of", "Sessions", "Size", *(kind.capitalize() for kind in kinds)
+    for agent, sums in sorted(agents.items(), key=lambda item: -item[1]["Size"]):
+        amounts = [size_in_short(sums[kind]) if sums[kind] else "" for kind in ("Size", *kinds)]
+        yield agent, f"{sums['Files']:,}", *amounts
+
+
+def _largest(sizes: Sequence[FileSize], ids: dict[str, str]) -> Iterator[Sequence[str]]:
+    if len(sizes) > 1:
+        yield "Largest", "Files of", "Size", "Mostly"
+        for one in sizes[:_MAX_LARGEST]:
+            kind, size = max(one.kinds.items(), key=lambda item: item[1])
+            share = f"{kind} {100 * size // max(one.bytes, 1)}%"
+            yield shown_id(one.session, ids), one.agent, size_in_short(one.bytes), share
+
+
+def _tables(tables: Iterable[Iterator[Sequence[str]]]) -> Iterator[str]:
+    """The lines of some tables, with a blank line between."""
+    is_first = True
+    for table in tables:
+        cells = list(table)
+        if cells and not is_first:
+            yield ""
+        is_first = is_first and not cells
+        widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            yield _GAP.join(map(filled, row, widths)).rstrip()
 
 
 def _tell_secrets(found: Sequence[ConversationSecrets], rows: Sequence[SessionInfo]) -> None:
@@ -194,3 +235,11 @@ def _tell_secrets(found: Sequence[ConversationSecrets], rows: Sequence[SessionIn
     files = len({file for one in found for file in one.files})
     tell(f"Secrets in {sessions:,} of {of}, in {counted(files, 'file')}; --json lists the files")
     tell("Revoke them: a model was sent what its agent read")
+
+
+def _tell_sizes(sizes: Sequence[FileSize]) -> None:
+    """Say how to make the largest files smaller, whose they are."""
+    if any(one.is_own for one in sizes):
+        tell("Copies in the store: 'sessiontree gc' and 'trash --empty' free what nothing uses")
+    if any(not one.is_own for one in sizes):
+        tell("Files of agents are never changed: 'backup' saves a session, then delete it there")

@@ -1,4 +1,4 @@
-"""Audit: which conversations hold secrets, and in which turns.
+"""Audit: which conversations hold secrets, in which turns, and what makes files large.
 
 The lines of each file are searched as they are in the file, so that what an agent keeps beside its
 messages counts, too: results of tools, its own records, the working directory. Searched as well is
@@ -18,12 +18,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from sessiontree.agents import OWN
+from sessiontree.agents import AGENTS, OWN
 from sessiontree.agents.codex import rollout_of
+from sessiontree.core.bulk import KINDS, OTHER, RESULTS, sizes_of
 from sessiontree.core.entry import decode_leniently, seconds_of
 from sessiontree.core.handle import MARK, hashes_named
 from sessiontree.core.media import text_in
@@ -65,7 +66,7 @@ _Place = tuple[str | None, float | None]
 """The uuid or the id in a line, and its time."""
 
 
-class _FileSecret(msgspec.Struct, array_like=True):
+class _FileSecret(msgspec.Struct, tag=True):
     """One secret in one session file and the files beside it."""
 
     kind: str
@@ -74,6 +75,36 @@ class _FileSecret(msgspec.Struct, array_like=True):
     files: list[str]
     turns: list[int]
     last: float | None  # when it was written last
+
+
+class FileSize(msgspec.Struct, frozen=True, tag=True):
+    """What a session file and the files beside it take on the disk.
+
+    Attributes:
+        agent: the agent whose program wrote the file.
+        session: the id of the session.
+        file: its file.
+        bytes: what all its files take.
+        kinds: how much of that each of `core.bulk.KINDS` is.
+    """
+
+    agent: str
+    session: str
+    file: str
+    bytes: int
+    kinds: dict[str, int]
+
+    @property
+    def is_own(self) -> bool:
+        """True if it is a sessiontree file."""
+        return self.agent == OWN
+
+
+class Audit(NamedTuple):
+    """What an audit found."""
+
+    secrets: list[ConversationSecrets]  # the latest first
+    sizes: list[FileSize]  # the largest first
 
 
 class ConversationSecrets(msgspec.Struct, frozen=True, rename="camel"):
@@ -102,37 +133,45 @@ class ConversationSecrets(msgspec.Struct, frozen=True, rename="camel"):
     files: list[str]
 
 
-def secrets_in(
+def audited(
     rows: Sequence[SessionInfo],
     report: Report,
     each: Each = nothing,
     processes: int | None = None,
-) -> list[ConversationSecrets]:
-    """The secrets of conversations by kind, the latest first.
+) -> Audit:
+    """What the files of conversations hold: secrets by conversation and kind, and sizes by file.
 
     `each` is called with the number of each file of all rows before it is searched.
     """
     items = [(number, one) for number, row in enumerate(rows) for one in (row, *row.copies)]
     key = os.urandom(32)
 
-    def work(item: tuple[int, SessionInfo]) -> Iterator[tuple[int, _FileSecret | str]]:
+    def work(item: tuple[int, SessionInfo]) -> Iterator[tuple[int, _Result]]:
         number, one = item
         for found in _searched(one, key):
             yield number, found
 
     processes = processes_for([one.file for _, one in items], processes)
     crew = ProcessPool(work, msgspec.msgpack.encode, _decode, processes)
-    made: list[ConversationSecrets] = []
+    made = Audit([], [])
     with closing(crew.results(items, each)) as results:
         for number, group in groupby(results, key=lambda result: result[0]):
-            secrets = list[_FileSecret]()
+            secrets: list[_FileSecret] = []
             for _, found in group:
-                report(found) if isinstance(found, str) else secrets.append(found)
-            made += _of_conversation(rows[number], secrets)
-    return sorted(made, key=lambda one: (-(one.last or 0.0), one.session, one.kind))
+                if isinstance(found, _FileSecret):
+                    secrets.append(found)
+                elif isinstance(found, FileSize):
+                    made.sizes.append(found)
+                else:
+                    report(found)
+            made.secrets.extend(_of_conversation(rows[number], secrets))
+    made.secrets.sort(key=lambda one: (-(one.last or 0.0), one.session, one.kind))
+    made.sizes.sort(key=lambda one: (-one.bytes, one.file))
+    return made
 
 
-_decode: Final = msgspec.msgpack.Decoder(tuple[int, _FileSecret | str]).decode
+_Result = _FileSecret | FileSize | str
+_decode: Final = msgspec.msgpack.Decoder(tuple[int, _Result]).decode
 
 
 def _of_conversation(
@@ -161,13 +200,14 @@ def _of_conversation(
         )
 
 
-def _searched(one: SessionInfo, key: bytes) -> Iterator[_FileSecret | str]:
-    """The secrets in one session file, and what could not be read."""
+def _searched(one: SessionInfo, key: bytes) -> Iterator[_Result]:
+    """The secrets in one session file, its size, and what could not be read."""
     problems: list[str] = []
     search = _FileAudit(one, key, problems.append)
     try:
         search.run()
         yield from search.secrets()
+        yield search.size()
     except Exception as error:
         problems.append(problem_of(one.file, error))
     yield from problems
@@ -187,6 +227,9 @@ class _FileAudit:
         self._scanner = Scanner()
         self._found: dict[tuple[str, bytes], _Found] = {}
         self._names: dict[str, _Place] = {}  # of each blob, the first line that names it
+        self._bytes = 0
+        self._kinds: dict[str, int] = {}
+        self._measured: set[str] = set()  # blobs that count
 
     def run(self) -> None:
         """Search the file and all that is beside it."""
@@ -202,6 +245,8 @@ class _FileAudit:
             return
         for result in side_files(file, TOOL_RESULTS, self._report):
             content = read_side_file(DISK, result)
+            self._bytes += (size := _size(result))
+            self._kinds[RESULTS] = self._kinds.get(RESULTS, 0) + size
             if content is None:
                 self._report(f"{result} is not searched: it cannot be read, or is over 64 MiB")
             else:
@@ -222,44 +267,71 @@ class _FileAudit:
                 max(times, default=None),
             )
 
+    def size(self) -> FileSize:
+        """What the files take; all that is of no other kind is `OTHER`."""
+        one = self._one
+        rest = self._bytes - sum(self._kinds.values())
+        kinds = {kind: self._kinds.get(kind, 0) for kind in KINDS}
+        kinds[OTHER] = max(0, rest)
+        agent = next((agent.name for agent in AGENTS if agent.program == one.agent), OWN)
+        return FileSize(agent, one.id, one.file, self._bytes, kinds)
+
     def _lines(self, file: str) -> None:
+        """Search a file; what is compressed counts as small as it is."""
+        sizes: dict[str, int] = {}
+        content = self._search_lines(file, sizes)
+        size = self._one.bytes if file == self._one.file else _size(file)
+        self._bytes += size
+        for kind, count in sizes.items():
+            share = count * size // content if content > size else count
+            self._kinds[kind] = self._kinds.get(kind, 0) + share
+
+    def _search_lines(self, file: str, sizes: dict[str, int]) -> int:
+        """Search a file and add up its kinds; return the bytes of its lines."""
         document = _document(file)
         if document is not None:
             for part in _parts(document):
                 self._value(file, part, _place_of(part))
-            return
+            sizes_of(document, sizes, self._measured)
+            return self._one.bytes
+        count = 0
         is_own = self._one.agent is None
         for _, line in self._scanner.lines(file, _every_line):
+            count += len(line) + 1
             value = decode_leniently(line.lstrip(b"\xef\xbb\xbf").strip(b"\0"))
             if isinstance(value, dict | list):
                 place = _place_of(value) if isinstance(value, dict) else (None, None)
                 self._value(file, value, place)
+                sizes_of(value, sizes, self._measured)
                 if is_own and MARK in line:
                     for name in hashes_named(line):
                         self._names.setdefault(name, place)
             elif line and not line.isspace():  # torn
                 self._text(file, line, (None, None))
+        return count
 
     def _blobs(self) -> None:
         """Search all files among the blobs: damaged and forgotten ones may have a secret, too."""
-        for name, content in self._contents():
+        for name, size, content in self._contents():
+            self._bytes += size
             if content is None:
                 self._report(f"{name} is not searched: it cannot be read, or is over 64 MiB")
             else:
                 hashed = os.path.basename(name)[:_HASH]
                 self._text(name, content, self._names.get(hashed, (None, None)))
 
-    def _contents(self) -> Iterator[tuple[str, bytes | None]]:
+    def _contents(self) -> Iterator[tuple[str, int, bytes | None]]:
+        """The name, the size and the content of each file; None for what is not read."""
         blobs = blobs_of(DISK, self._one.file)
         if is_address(self._one.file):
             for blob in blobs.blobs():
                 name = f"{self._one.file}{BLOBS}/{blob.sha256}"
                 is_large = blob.size > LARGEST_RESULT
-                yield name, None if is_large else blobs.read(*blob)
+                yield name, blob.size, None if is_large else blobs.read(*blob)
         elif os.path.isdir(blobs.folder):
             for name in sorted(os.listdir(blobs.folder)):
                 path = os.path.join(blobs.folder, name)
-                yield path, read_side_file(DISK, path)
+                yield path, _size(path), read_side_file(DISK, path)
 
     def _text(self, file: str, content: bytes, place: _Place) -> None:
         text = text_in(content)
@@ -355,10 +427,15 @@ _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def _changed(file: str) -> float | None:
-    try:
+    with suppress(OSError):
         return os.stat(file).st_mtime
-    except OSError:
-        return None
+    return None
+
+
+def _size(file: str) -> int:
+    with suppress(OSError):
+        return os.stat(file).st_size
+    return 0
 
 
 class _Turns:

@@ -1,4 +1,4 @@
-"""`audit` finds each secret once, says where it is, and never prints it."""
+"""`audit` finds each secret once, says where, never prints it, and says what takes space."""
 
 from __future__ import annotations
 
@@ -229,3 +229,62 @@ def test_agents_sessions_are_searched_where_they_are(home: Path) -> None:
             with file.open("a") as opened:
                 opened.write(json.dumps({"type": "note", "text": f"{agent} {TOKEN}"}) + "\n")
     assert {row["agent"] for row in audited()} == set(FOLDERS)
+
+
+IMAGE: Final = {"type": "base64", "media_type": "image/png", "data": "iVBOR" * 2_000}
+RESULT: Final = {
+    "role": "toolResult",
+    "toolCallId": "c",
+    "content": [{"type": "text", "text": "line\n" * 1_000}, {"type": "image", "source": IMAGE}],
+}
+THOUGHT: Final = {"type": "thinking", "thinking": "so " * 1_000, "signature": "abc=" * 100}
+
+
+def sizes(*words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run("audit", *words, "--json").stdout)["sizes"]
+    assert all(sum(one["kinds"].values()) == one["bytes"] for one in found)
+    return found
+
+
+def test_sizes_are_those_of_the_disk_by_kind(home: Path) -> None:
+    file = chat(
+        home / "store" / "chat.jsonl", "hi", RESULT, {"role": "assistant", "content": [THOUGHT]}
+    )
+    (one,) = sizes()
+    assert one["bytes"] == file.stat().st_size
+    assert (one["kinds"]["images"], one["kinds"]["tool output"]) == (10_000, 5_000)
+    assert one["kinds"]["reasoning"] == 3_400
+
+
+def test_a_picture_that_two_messages_share_takes_space_once(home: Path) -> None:
+    large = {**IMAGE, "data": "iVBOR" * 20_000}
+    shown = {"role": "user", "content": [{"type": "image", "source": large}]}
+    file = chat(home / "store" / "chat.jsonl", shown, shown)
+    (one,) = sizes()
+    (blob,) = Path(f"{file}.blobs").iterdir()
+    assert one["kinds"]["images"] == blob.stat().st_size == 100_000
+    assert one["bytes"] == file.stat().st_size + 100_000
+
+
+def test_a_snapshot_of_codex_counts_whole_and_as_small_as_it_is_compressed(home: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    file = _compressed(home)
+    text = zstandard.ZstdDecompressor().decompress(file.read_bytes())
+    many = text.replace(f'"{TOKEN}"'.encode(), b'"' + b"word " * 20_000 + b'"')
+    file.write_bytes(zstandard.ZstdCompressor().compress(many))
+    (one,) = sizes()
+    assert (one["agent"], one["bytes"]) == ("codex", file.stat().st_size)
+    assert one["kinds"]["snapshots"] > 0.9 * one["bytes"]
+
+
+def test_the_agent_with_most_and_the_largest_sessions_come_first(home: Path) -> None:
+    put_sessions(home)
+    chat(home / "store" / "chat.jsonl", *[RESULT] * 40)
+    lines = run("audit").stdout.splitlines()
+    assert lines[0].split() == [
+        *("Files", "of", "Sessions", "Size", "Snapshots", "Images", "Tool", "output", "Other")
+    ]
+    assert lines[1].split()[:2] == ["sessiontree", "1"]
+    head = next(n for n, line in enumerate(lines) if line.startswith("Largest"))
+    assert lines[head + 1].endswith("images 61%")
+    assert [one["bytes"] for one in sizes()] == sorted((o["bytes"] for o in sizes()), reverse=True)
