@@ -128,6 +128,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "lists+ops.session:SESSION.move_project",
             "Move the sessions of a renamed directory.",
         ),
+        "map-path": ("lists:map_path", "Say which folder here a folder of another machine is."),
     },
     "Maintenance": {
         "audit": ("audit:audit", "Find secrets, and what takes space, in all sessions."),

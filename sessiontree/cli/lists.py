@@ -12,6 +12,7 @@ the whole snippet are printed.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -45,6 +46,7 @@ from sessiontree.library.lookup import (
     shown_id,
     title_of,
 )
+from sessiontree.library.path_rules import change_path_rules, path_rules
 from sessiontree.library.places import project_in
 from sessiontree.library.root import store_of_command
 from sessiontree.library.search import SessionsOfHits, described, has_blobs, unknown_role
@@ -66,6 +68,7 @@ from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.text.preview import size_in_short
 
 _LEAST_TITLE: Final = 28
+_PATH: Final = 400
 _GAP: Final = 2
 _MAX: Final = 200
 _WIDE: Final = 140
@@ -311,6 +314,39 @@ def hide_sessions(sessions: tuple[str, ...], undo: bool, as_json: bool) -> None:
         tell(f"{verb} the lists: {short_id(one.id)}  {title_of(one, _TITLE)}")
     if as_json:
         out_json_list(found)
+
+
+@arguments.command("map-path", json="a list of the rules")
+@click.argument("old", required=False)
+@click.argument("new", required=False)
+@click.option("--undo", is_flag=True, help="Remove the rule for OLD.")
+def map_path(old: str | None, new: str | None, undo: bool, as_json: bool) -> None:
+    """Sessions that were synced or copied from another machine name its folders. A rule says which
+    folder here OLD is, and counts for everything below OLD. Without OLD, the rules are listed.
+
+    Afterwards 'ls', 'stats', '--project' and 'move-project' take a session of OLD for one of NEW,
+    'resume' continues it in NEW, and 'blame', 'history' and 'recover' know its files. If several
+    rules match, the one with the longest OLD counts. No session file is touched.
+
+    OLD is a whole path, also one of Windows, of which capitals do not matter.
+
+    \b
+    Example:
+      sessiontree map-path /Users/me/work ~/work
+      sessiontree map-path 'C:\\Users\\me\\work' ~/work
+      sessiontree map-path
+      sessiontree map-path --undo /Users/me/work
+    """
+    if undo is not (old is not None and new is None):
+        raise click.UsageError("give OLD and NEW, or --undo and OLD, or neither for a list")
+    rules = path_rules()
+    if old is not None:
+        rules = change_path_rules(old, None if new is None else os.path.abspath(new))
+    if as_json:
+        out_json_list(rules.rules)
+        return
+    for rule in rules.rules if old is None else ():
+        out(f"{one_line(rule.old, _PATH)}  →  {with_tilde(one_line(rule.new, _PATH))}")
 
 
 _ROLES: Final = {"user": "prompt", "tool": "tool", "assistant": ""}

@@ -20,6 +20,7 @@ from sessiontree.core.activity import CallEnding, ended_calls, results_of
 from sessiontree.core.codec import lines_in
 from sessiontree.core.entry import CONTENT, Entry, decode_object, moment_of
 from sessiontree.core.message import Message, ToolCall, calls_of, result_ids
+from sessiontree.core.paths import is_whole
 from sessiontree.edits.diff import counts_of
 from sessiontree.edits.tools import (
     Edit,
@@ -316,7 +317,7 @@ class _Events:
         )
         if not isinstance(given, str):
             return folder
-        return given if folder is None else posixpath.join(folder, given)
+        return given if folder is None or is_whole(given) else posixpath.join(folder, given)
 
 
 def _backups_of(cursor: Cursor) -> Callable[[str], str | None]:
@@ -340,7 +341,7 @@ def _backups_of(cursor: Cursor) -> Callable[[str], str | None]:
 
 def _at(folder: str | None, path: str) -> str:
     """A path of a call as an absolute one, if that can be known."""
-    if folder is not None and not posixpath.isabs(path):
+    if folder is not None and not is_whole(path):
         path = posixpath.join(folder, path)
     return posixpath.normpath(path)
 

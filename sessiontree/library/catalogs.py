@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessiontree.errors import (
@@ -44,6 +45,7 @@ from sessiontree.library.listing import (
     reached,
     session_infos,
 )
+from sessiontree.library.path_rules import path_rules
 from sessiontree.library.root import below, project_name
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.names import (
@@ -213,6 +215,11 @@ def _ignore(problem: str) -> None:
     """Report nothing: a list of the sessions does."""
 
 
+def _directories(cwd: PathLike) -> list[PathLike]:
+    """A working directory, and what other machines call it by the user's rules."""
+    return [cwd, *path_rules().there(os.path.abspath(cwd))]
+
+
 class Folder(Catalog):
     """Session files in a folder; there is no index. See `Catalog`."""
 
@@ -229,9 +236,10 @@ class Folder(Catalog):
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         if is_other_than_folder(self.root):
             raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
-        with suppress(SessionNotFoundError):
-            folder = self.root if cwd is None else self.project(cwd)
-            yield from in_force(self._every_file(folder, report))
+        folders = [self.root] if cwd is None else map(self.project, _directories(cwd))
+        for folder in folders:
+            with suppress(SessionNotFoundError):
+                yield from in_force(self._every_file(folder, report))
 
     def states(self, report: Report) -> Iterator[tuple[str, object]]:
         for file in self._every_file(self.root, report) if os.path.isdir(self.root) else ():
@@ -306,12 +314,14 @@ class Remote(Catalog):
         self.root = place.address(self._prefix.rstrip("/"))
         self.fs: FileSystem = DISK
 
-    def _folder(self, cwd: PathLike | None) -> str:
+    def _folders(self, cwd: PathLike | None) -> list[str]:
         """What the names of a directory's sessions begin with, or of all."""
-        return self._prefix if cwd is None else f"{self._prefix}{project_name(cwd)}/"
+        if cwd is None:
+            return [self._prefix]
+        return [f"{self._prefix}{project_name(each)}/" for each in _directories(cwd)]
 
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
-        for found in self._found(self._folder(cwd)):
+        for found in chain.from_iterable(map(self._found, self._folders(cwd))):
             yield self._place.address(found.name)
 
     def _found(self, start: str) -> Iterator[StoredSession]:
@@ -342,7 +352,8 @@ class Remote(Catalog):
         return place is self._place and name.startswith(self._prefix)
 
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
-        for ends in self._place.ends(self._folder(cwd), HEAD, TAIL):
+        folders = self._folders(cwd)
+        for ends in chain.from_iterable(self._place.ends(each, HEAD, TAIL) for each in folders):
             if not self._counts(ends.found.name):
                 continue
             if ends.problem is not None:
@@ -358,11 +369,11 @@ class Remote(Catalog):
         return in_project(facts_of(file, ends=ends), self._place.name(file)[len(self._prefix) :])
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
-        source, target = self._folder(old), self._folder(new)
+        source, target = (f"{self._prefix}{project_name(cwd)}/" for cwd in (old, new))
         about = os.path.abspath(old)
         if source == target:
             raise NothingToDoError(f"{about} is where its sessions are already")
-        names = [self._place.name(file) for file in self.files(old, report)]
+        names = [found.name for found in self._found(source)]
         if not names:
             raise NothingToDoError(f"no session of {about} is in {self.root}, so nothing is moved")
         for name in names:

@@ -25,12 +25,14 @@ from functools import cache, cached_property, partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sessiontree.core.activity import as_typed
 from sessiontree.core.display import mask_then_cut
 from sessiontree.core.entry import Entry, is_of_subagent, seconds_of
 from sessiontree.core.limits import EDIT_STEPS, Budget
 from sessiontree.core.message import Message, kind_of, role_of, text_of
+from sessiontree.core.paths import is_of_windows
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.translated import agent_files, history_files
 from sessiontree.errors import (
@@ -44,6 +46,7 @@ from sessiontree.errors import (
 from sessiontree.history.edits import FileEvent
 from sessiontree.library.git import Repository, Version, repository_of
 from sessiontree.library.listing import facts_of
+from sessiontree.library.path_rules import path_rules
 from sessiontree.library.search import LARGEST, processes_for
 from sessiontree.operations.workers import Each, ProcessPool, nothing
 from sessiontree.session import Session
@@ -456,7 +459,8 @@ def _events_in(
         if not _may_have(names, scanner, file):
             return
         with Session.open(file, readonly=True) as session:
-            events = [each for each in session.file_events(names) if _is_named(each, names)]
+            found = map(_with_paths_here, session.file_events(names))
+            events = [each for each in found if _is_named(each, names)]
             if moves_alone:
                 moves = (event for event in events if event.to is not None)
                 yield from (SessionEdit(file, session.id, None, event) for event in moves)
@@ -474,6 +478,17 @@ def _events_in(
         yield str(error)
     except OSError as error:
         yield str(unreadable(file, error))
+
+
+def _with_paths_here(event: FileEvent) -> FileEvent:
+    """An event with the paths of this machine, by the user's rules; of Windows' ones with `/`."""
+    path, to = _path_here(event.path), event.to and _path_here(event.to)
+    return event if (path, to) == (event.path, event.to) else replace(event, path=path, to=to)
+
+
+def _path_here(path: str) -> str:
+    path = path_rules().here(path)
+    return path.replace("\\", "/") if is_of_windows(path) else path
 
 
 def _is_named(event: FileEvent, names: Sequence[str]) -> bool:

@@ -92,7 +92,8 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         file: the path of the session file.
         id: the id of the session.
-        cwd: the working directory of the session, or None.
+        cwd: the working directory of the session, or None; the folder here that a rule of
+            `map-path` gives for it, if one does.
         name: the name of the session, or None.
         first_message: the text of the first prompt, up to 200 characters on one line, or None.
         created: the time in the header, or None.
@@ -271,7 +272,20 @@ def facts_of(file: str, fs: FileSystem = DISK, ends: HeadAndTail | None = None) 
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    return _looked_into(file, fs, ends, _Opened.facts)
+    return _with_cwd_here(_looked_into(file, fs, ends, _Opened.facts))
+
+
+def recorded_cwd(file: str) -> str | None:
+    """The working directory as a file names it, which may be of another machine; see `facts_of`."""
+    return _looked_into(file, DISK, None, _Opened.facts).cwd
+
+
+def _with_cwd_here(found: SessionInfo) -> SessionInfo:
+    """The facts with the working directory on this machine, if a rule of the user maps it."""
+    from sessiontree.library.path_rules import path_rules  # few commands on one file need it
+
+    here = None if found.cwd is None else path_rules().here(found.cwd)
+    return found if here == found.cwd else replace(found, cwd=here)
 
 
 def every(file: str) -> bool:
@@ -296,7 +310,9 @@ def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
 def in_project(found: SessionInfo, name: str) -> SessionInfo:
     """The facts of a session that has this name in a store."""
     directory = directory_of(name.partition("/")[0])
-    return found if directory in (None, found.cwd) else replace(found, cwd=directory)
+    if directory in (None, found.cwd):
+        return found
+    return _with_cwd_here(replace(found, cwd=directory))
 
 
 def header_of(

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from sessiontree.agents import OWN
+from sessiontree.core.paths import is_of_windows
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.library.conversations import conversations, files_with_more
 from sessiontree.library.homes import agent_at
@@ -34,6 +35,7 @@ from sessiontree.library.listing import (
     session_infos,
     without_stubs,
 )
+from sessiontree.library.path_rules import path_rules
 from sessiontree.storage.names import FolderLinks, Report, session_files
 from sessiontree.storage.places import Location, located
 from sessiontree.storage.rollouts import in_force
@@ -74,13 +76,16 @@ class Selection(msgspec.Struct, frozen=True):
             return False
         if self.since is not None and moment(one.modified) < self.since.timestamp():
             return False
-        return self.project is None or _is_of_project(one.cwd, self.project)
+        if self.project is None or one.cwd is None:
+            return self.project is None
+        cwds = [one.cwd, *path_rules().there(one.cwd)]
+        return any(_is_of_project(cwd, self.project) for cwd in cwds)
 
 
-def _is_of_project(cwd: str | None, project: str) -> bool:
+def _is_of_project(cwd: str, project: str) -> bool:
     """True if a working directory is a path or below it, or has a name or names in its path."""
-    if cwd is None:
-        return False
+    if is_of_windows(cwd):  # which does not tell capitals from small letters
+        cwd, project = cwd.casefold(), project.casefold()
     own, asked = parts_of_path(cwd), parts_of_path(os.path.expanduser(project))
     if project.startswith(("/", "~")) or {os.curdir, os.pardir} & set(asked):
         asked = parts_of_path(os.path.abspath(os.path.expanduser(project)))

@@ -29,9 +29,18 @@ from sessiontree.errors import (
     with_step,
 )
 from sessiontree.library import lookup
+from sessiontree.library.conversations import are_copies
 from sessiontree.library.hidden import without_hidden
 from sessiontree.library.homes import agent_at, choosing_home, folders_of
-from sessiontree.library.listing import Reaches, SessionInfo, every, facts_of, moment
+from sessiontree.library.listing import (
+    Reaches,
+    SessionInfo,
+    every,
+    facts_of,
+    moment,
+    recorded_cwd,
+)
+from sessiontree.library.path_rules import path_rules
 from sessiontree.library.places import Selection, conversations_in, files_in
 from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
@@ -115,6 +124,16 @@ def _is_in(one: SessionInfo, directory: str) -> bool:
     return False
 
 
+def _moves(one: SessionInfo, folder: str, cwd: str | None) -> bool:
+    """True if an agent's own session continues in a folder that its file does not name."""
+    recorded = recorded_cwd(one.file)
+    if recorded is None:
+        return cwd is not None
+    with suppress(SessionNotFoundError):  # no directory can have the path
+        return real_path(recorded) != os.path.realpath(folder)
+    return True
+
+
 def plan(
     one: SessionInfo,
     agent: str | None = None,
@@ -155,9 +174,8 @@ def plan(
     folder = _folder(one, cwd)
     is_its_own = one.agent is not None and own is target and target.opens(one.file, one.id)
     is_its_own = is_its_own and agent_at(one.file, environ) is target
-    moves = cwd is not None and not _is_in(one, os.path.realpath(folder))
-    if is_its_own and not (moves and not target.cd_option):
-        found = _with_own(one, target, folder, environ, moves=moves)
+    if is_its_own and (target.cd_option or not _moves(one, folder, cwd)):
+        found = _with_own(one, target, folder, cwd, environ)
         later = _later_in(given, one)
         return msgspec.structs.replace(found, warnings=[*found.warnings, *later])
     if not target.is_target:
@@ -167,7 +185,7 @@ def plan(
         )
         raise with_step(error, "name agent")
     converts(folders_of(target, environ)[0])
-    return _converted(one, target, folder, environ)
+    return _converted(one, target, folder, cwd, environ)
 
 
 def _check_messages(one: SessionInfo) -> None:
@@ -205,7 +223,7 @@ def _later_in(recording: SessionInfo, own: SessionInfo) -> Iterator[str]:
 
 
 def _folder(one: SessionInfo, cwd: str | None) -> str:
-    given = cwd if cwd is not None else one.cwd or os.getcwd()
+    given = path_rules().here(cwd) if cwd is not None else one.cwd or os.getcwd()
     folder = os.path.abspath(given)
     if os.path.isdir(folder):
         return folder
@@ -219,11 +237,11 @@ def _folder(one: SessionInfo, cwd: str | None) -> str:
 
 
 def _with_own(
-    one: SessionInfo, agent: Agent, folder: str, environ: Mapping[str, str], *, moves: bool
+    one: SessionInfo, agent: Agent, folder: str, cwd: str | None, environ: Mapping[str, str]
 ) -> Resumption:
     id = agent.own_id(one.file) or one.id
     command = _command(agent, id, os.path.abspath(one.file), environ)
-    if moves:
+    if agent.cd_option and _moves(one, folder, cwd):
         command += [agent.cd_option, folder]
     warnings: list[str] = []
     if unarchive := agent.unarchive(id, one.file):
@@ -244,7 +262,7 @@ def _is_fresh(file: str) -> bool:
 
 
 def _converted(
-    one: SessionInfo, agent: Agent, folder: str, environ: Mapping[str, str]
+    one: SessionInfo, agent: Agent, folder: str, cwd: str | None, environ: Mapping[str, str]
 ) -> Resumption:
     path = ""
 
@@ -265,6 +283,8 @@ def _converted(
         except SessionExistsError as error:
             if not os.path.isfile(path):
                 raise
+            if _has_all_of(made_before := facts_of(path), one):
+                return _with_own(made_before, agent, folder, cwd, environ)
             known = shlex.join(_command_for(agent, path, environ))
             raise SessionExistsError(
                 f"{path} is there already, and is not replaced; '{known}' goes on with it; to go "
@@ -276,6 +296,13 @@ def _converted(
         warnings.append(f"{one.writer} writes {one.file}; what it writes from now on is left out")
     command = _command_for(agent, made.file, environ)
     return Resumption(agent.name, command, folder, made.file, True, made.losses, warnings)
+
+
+def _has_all_of(copy: SessionInfo, one: SessionInfo) -> bool:
+    """True if a converted copy is of a session that did not change since."""
+    if copy.is_converted:  # its id may be one that was made of the session's
+        copy = msgspec.structs.replace(copy, id=one.id, copy_of=one.id)
+    return are_copies(copy, one) and moment(copy.modified) >= moment(one.modified)
 
 
 def path_for(agent: Agent, cwd: str, name: str, fs: FileSystem, environ: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from sessiontree.agents import OWN, MakerName
 from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import moment_given
 from sessiontree.core.garbage import is_scratch
+from sessiontree.core.paths import PathRule, PathRules, is_of_windows
 from sessiontree.core.usage import FileCounts, Usage
 from sessiontree.errors import NothingToDoError, SessionTreeError, UsageError
 from sessiontree.library.conversations import conversations, originals_first
@@ -34,6 +35,7 @@ from sessiontree.library.counts import (
 )
 from sessiontree.library.hidden import hidden_ids
 from sessiontree.library.listing import SessionInfo
+from sessiontree.library.path_rules import path_rules
 from sessiontree.library.places import (
     ORDERS,
     Order,
@@ -1018,7 +1020,7 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
                 "bad_value",
                 "Give both paths from the root on; session.list shows the directories.",
             )
-    old, new = map(os.path.abspath, paths)
+    old, new = (path if is_of_windows(path) else os.path.abspath(path) for path in paths)
     selection = Selection(project=old)
     theirs = conversations_in(call.scope.agents, selection, _untold, call.reaches)
     try:
@@ -1043,7 +1045,9 @@ def _resumed(call: Call, sessions: Iterable[SessionInfo], old: str, new: str) ->
     from sessiontree.library.resume import plan  # few calls convert
 
     for one in in_order(sessions, "modified"):
-        folder = os.path.normpath(os.path.join(new, os.path.relpath(one.cwd or old, old)))
+        paths = [one.cwd or old, *path_rules().there(one.cwd or old)]
+        moved = map(PathRules([PathRule(old, new)]).here, paths)
+        folder = next((path for path in moved if path not in paths), new)
         try:
             yield plan(one, cwd=folder).line
         except SessionTreeError as error:

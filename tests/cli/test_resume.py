@@ -173,16 +173,18 @@ def test_a_session_of_the_store_is_put_where_the_agent_looks_and_never_over_a_fi
         assert session.verify() == []
         assert session.header["cwd"] == os.getcwd()
     kept = contents(home)
-    told = refused("resume", "chat-id", "--in", agent)
-    assert f"{file} is there already, and is not replaced" in told
-    assert shlex.join(made["command"]) in told
-    assert contents(home) == kept
-    assert (home / "store" / "chat-id.jsonl").read_bytes() == before
     own = {key: made[key] for key in ("agent", "command", "cwd", "file")} | {"converted": False}
     for where in ([], ["--cwd", "."], ["--in", agent], ["--in", agent, "--cwd", os.getcwd()]):
         again = printed_json("resume", file, *where)
         assert {key: again[key] for key in own} == own
-    assert {path: kept[path] for path in kept} == contents(home)
+    again = printed_json("resume", "chat-id", "--in", agent)
+    assert {key: again[key] for key in own} == own
+    assert contents(home) == kept
+    assert (home / "store" / "chat-id.jsonl").read_bytes() == before
+    run("append", "chat-id", "--text", "one more")
+    told = refused("resume", home / "store" / "chat-id.jsonl", "--in", agent)
+    assert f"{file} is there already, and is not replaced" in told
+    assert shlex.join(made["command"]) in told
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -218,14 +220,15 @@ def test_claude_code_knows_a_session_by_the_name_of_its_file(
     assert printed_json("resume", file)["command"] == ["claude", "--resume", known]
 
 
-def test_a_session_that_codex_archived_is_there_already(home: Path) -> None:
+def test_a_session_that_codex_archived_is_taken_out_of_the_archive_first(home: Path) -> None:
     made = printed_json("resume", ours(home), "--in", "codex")
     archive = home / ".codex" / "archived_sessions"
     archive.mkdir()
     archived = Path(made["file"]).rename(archive / Path(made["file"]).name)
-    assert f"{archived} is there already" in refused("resume", "chat-id", "--in", "codex")
-    (warning,) = printed_json("resume", archived, "--cwd", ".")["warnings"][:1]
-    assert "run 'codex unarchive" in warning
+    for words in (["chat-id", "--in", "codex"], [archived, "--cwd", "."]):
+        found = printed_json("resume", *words)
+        assert (found["file"], found["converted"]) == (str(archived), False)
+        assert "run 'codex unarchive" in found["warnings"][0]
 
 
 def test_a_session_of_an_agent_goes_on_in_another_one(home: Path) -> None:

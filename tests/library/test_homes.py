@@ -249,7 +249,7 @@ CWDS = [
         ("billing/acme", []),
         ("cme", []),
         ("zorb-app", [3]),
-        ("c:\\Users", []),
+        ("c:\\users", [3]),
         ("C:\\Users", [3]),
         ("me/zorb-app", [3]),
         ("/clients", []),

@@ -25,7 +25,7 @@ BY_HAND = {
 }
 WITHOUT_METHOD = {
     *("backup", "blob", "browse", "call", "completion", "copy", "demo", "follow", "mcp"),
-    *("hide", "migrate", "sync", "verify", "view"),
+    *("hide", "map-path", "migrate", "sync", "verify", "view"),
 }
 AGAIN = " You can give it more than once."
 
