@@ -44,6 +44,7 @@ from sessiontree.importing.importer import (
     Importer,
     ImportResult,
     Shown,
+    conversion_of,
     is_mere_copy,
     shared_by,
 )
@@ -369,7 +370,8 @@ class _BackupPass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
-            changed.sort(key=lambda file: is_mere_copy(file, self._fs))  # their originals first
+            # Originals first: what an agent added to a converted session belongs to its original.
+            changed.sort(key=lambda file: conversion_of(file, self._fs) is not None)
             with _alone(self._fs, self._root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():

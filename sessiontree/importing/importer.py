@@ -57,7 +57,7 @@ from sessiontree.importing.target import (
     planned,
 )
 from sessiontree.library.catalogs import catalog_at
-from sessiontree.library.listing import Reaches, every, facts_of, without_stubs
+from sessiontree.library.listing import Reaches, SessionInfo, every, facts_of, without_stubs
 from sessiontree.library.places import files_in
 from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import DISK, FileSystem
@@ -375,12 +375,18 @@ Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
 
 
-def is_mere_copy(file: str, fs: FileSystem = DISK) -> bool:
-    """True if a file was converted from a session, and its agent never went on with it."""
+def conversion_of(file: str, fs: FileSystem = DISK) -> SessionInfo | None:
+    """The facts of a file that was converted from a session; None for any other file."""
     with contextlib.suppress(SessionTreeError):  # the import says what is wrong
         found = facts_of(file, fs)
-        return found.is_converted and not found.went_on
-    return False
+        return found if found.is_converted else None
+    return None
+
+
+def is_mere_copy(file: str, fs: FileSystem = DISK) -> bool:
+    """True if a file was converted from a session, and its agent never went on with it."""
+    found = conversion_of(file, fs)
+    return found is not None and not found.went_on
 
 
 def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
@@ -435,8 +441,11 @@ class Batch:
                 self.left_out.append(f"there is no session file in {path}; check the path")
                 self.failed = self.failed or len(given) == 1
             self._files += found
-        self._mere_copies = {file for file, is_named in self._files if is_mere_copy(file)}
-        self._files.sort(key=lambda each: each[0] in self._mere_copies)  # their originals first
+        converted = {file: conversion_of(file) for file, is_named in self._files}
+        self._mere_copies = {
+            file for file, found in converted.items() if found and not found.went_on
+        }
+        self._files.sort(key=lambda each: converted[each[0]] is not None)  # their originals first
 
     @property
     def is_of_many(self) -> bool:

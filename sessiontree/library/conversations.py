@@ -8,7 +8,8 @@ one agent began them at the same time with the same prompt.
 
 Invariants: a conversation is one row of a list, whose file is the copy with the latest activity.
 Labels and names are no activity, so a copy that only has more of these is not later. Of copies with
-the same activity, the agent's own file counts first, then an import, then a converted session.
+the same activity, the file that an agent writes counts first, then an import, then a session that
+was converted and never went on.
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ def _row(group: Sequence[SessionInfo]) -> SessionInfo:
     return replace(first, name=given, copies=tuple(others))
 
 
-def _rank(one: SessionInfo) -> tuple[float, int, bool, str]:
+def _rank(one: SessionInfo) -> tuple[float, bool, int, bool, str]:
     has_its_name = stem_of(one.file).endswith(one.id)
-    return moment(one.modified), -_distance(one), has_its_name, one.file
+    is_of_its_agent = one.agent is not None and (one.went_on or not one.is_converted)
+    return moment(one.modified), is_of_its_agent, -_distance(one), has_its_name, one.file
 
 
 def _distance(one: SessionInfo) -> int:

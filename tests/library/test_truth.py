@@ -11,7 +11,7 @@ import pytest
 from tests.library.truth import MODELS, Conversation, MadeHome
 from tests.support.homes import empty_home
 from tests.support.soak import in_soak
-from tests.support.terminal import done, run
+from tests.support.terminal import done
 
 
 @pytest.fixture
@@ -124,22 +124,37 @@ def test_all_commands_agree_with_the_truth_whatever_is_copied(top: Path, count: 
     check.all()
 
 
-def test_a_converted_session_that_went_on_is_counted_once(top: Path) -> None:
-    made = MadeHome(top, 8)
-    one = made.of("claude-code")[0]
-    converted = json.loads(done("resume", one.id, "--in", "codex", "--json"))["file"]
-    went_on = Conversation(
-        one.id, "codex", one.cwd, Path(converted), one.word, one.at + timedelta(days=300)
-    )
-    went_on.prompts, went_on.answers = one.prompts, one.answers
-    made.go_on(went_on, went_on.at)
+def test_a_session_that_another_agent_took_over_is_one_and_its_own(top: Path) -> None:
+    made = MadeHome(top, 12)
     check = Check(made)
-    check.sums()
-    check.hits()
-    (row,) = [row for row in json.loads(done("ls", "--json")) if row["id"] == one.id]
-    assert row["file"] == converted
-    assert row["turns"] == len(one.prompts)
-    assert "codex resume" in run("resume", one.id).stdout
+    begun = {agent: made.of(agent) for agent in MODELS}
+    taken: list[Conversation] = []
+
+    def take_over(place: int) -> None:
+        """Each agent goes on with a session of another one."""
+        agents = [*MODELS]
+        for number, agent in enumerate(agents):
+            one, target = begun[agent][place], agents[(number + place + 1) % 4]
+            one.file = Path(json.loads(done("resume", one.id, "--in", target, "--json"))["file"])
+            taken.append(one)
+            one.agent = target
+            made.go_on(one, one.at + timedelta(days=300))
+
+    take_over(0)
+    check.all()
     done("backup")
-    check.sums()
-    check.hits()
+    check.all()
+    for one in taken:
+        made.go_on(one)
+        done("label", one.id, "@", "mark")
+    check.all()
+    take_over(1)  # of what is in the store already
+    check.all()
+    done("backup")
+    check.all()
+    take_over(2)
+    done("backup")
+    done("backup")
+    check.all()
+    for one in taken:
+        assert one.word in done("export", one.id)
