@@ -341,8 +341,9 @@ class Sums:
             if counts_instead(spent.usage, known.usage):
                 self.spent[place] = replace(spent, time=known.time, entry=known.entry)
             return None
-        if self._is_converted:
-            spent = replace(spent, is_converted=True)
+        if self._is_converted:  # pi's lines need a cost, which is 0 where none was reported
+            is_reported = spent.is_reported and spent.usage.cost > 0
+            spent = replace(spent, is_converted=True, is_reported=is_reported)
         if spent.time is None:
             spent = replace(spent, time=self._time)
         elif not beside:

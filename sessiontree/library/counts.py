@@ -103,7 +103,7 @@ class CountCache:
     """
 
     def __init__(self, folder: str | None, report: Report = lambda problem: None) -> None:
-        file = None if folder is None else os.path.join(folder, "counts-9.msgpack")
+        file = None if folder is None else os.path.join(folder, "counts-10.msgpack")
         self._report = report
         self._cache = Cache(file, _decoder)
         self._scanner = Scanner()
@@ -208,14 +208,6 @@ def counts_of(one: SessionInfo) -> SessionCounts:
             raise unreadable(one.file, error) from error
         counter.save(WORTH_SAVING)
     return SessionCounts(counts.turns, counts.model, counts.usage, counts)
-
-
-def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:
-    """The facts of sessions with their counts, as far as `CountCache` counts them at once."""
-    counter = CountCache(cache_folder(), report)
-    found = [counter.row(*each) for each in counter.counted(sessions)]
-    counter.save()
-    return found
 
 
 def with_branches(one: SessionInfo, report: Report) -> SessionInfo:

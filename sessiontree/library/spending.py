@@ -15,19 +15,21 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from sessiontree.agents import OWN
 from sessiontree.core.usage import FileCounts, Spent, Usage
-from sessiontree.library.conversations import are_copies
-from sessiontree.library.counts import PERIODS, By
+from sessiontree.library.conversations import are_copies, originals_first
+from sessiontree.library.counts import PERIODS, By, CountCache
 from sessiontree.library.listing import SessionInfo
+from sessiontree.library.root import cache_folder
 from sessiontree.storage.names import Report
 from sessiontree.text.amounts import counted
-from sessiontree.views.costs import Prices, unreported, with_covered
+from sessiontree.views.costs import Prices, load, unreported, with_covered
 
 UNNAMED: Final = {
     **dict.fromkeys(PERIODS, "(no time)"),
@@ -279,6 +281,32 @@ class Totals(msgspec.Struct):
             "notCounted": self.not_counted,
             "copies": self.copies,
         }
+
+
+def row_of(counter: CountCache, one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
+    """The facts of a conversation with its counts, as far as they are known.
+
+    `counts` are those of the file that counts; the tokens and the cost are of all files.
+    """
+    row, files = counter.row(one, counts), originals_first([one])
+    if counts is None or len(files) == 1:
+        return row
+    counted = list(counter.counted(files, None))
+    own = {spent.copy_key for spent in counts.spent()}
+    every = chain.from_iterable(each.spent() for _, each in counted if each is not None)
+    if all(spent.is_converted or spent.copy_key in own for spent in every):
+        return row
+    total = spending_of(counted, "agent", load(), lambda problem: None).total
+    used, estimated = total.usage, total.estimated or None
+    return replace(row, usage=used.as_dict(), cost=used.cost or None, estimated=estimated)
+
+
+def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:
+    """The facts of conversations with their counts, as far as `CountCache` counts them at once."""
+    counter = CountCache(cache_folder(), report)
+    found = [row_of(counter, *each) for each in counter.counted(sessions)]
+    counter.save()
+    return found
 
 
 def totals_of(

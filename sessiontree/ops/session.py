@@ -298,8 +298,12 @@ class _Counts:
             yield self.of(one)
 
     def row(self, one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
-        """See `CountCache.row`."""
-        return self._counter.row(one, counts)
+        """The facts of a conversation with its counts; see `spending.row_of`."""
+        if not one.copies:
+            return self._counter.row(one, counts)
+        from sessiontree.library.spending import row_of  # most conversations have one file
+
+        return row_of(self._counter, one, counts)
 
     def close(self) -> None:
         """Keep what was counted, for the next call."""

@@ -12,9 +12,9 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 
-from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import ORDERS, in_order
+from sessiontree.library.spending import all_counted
 from sessiontree.text.columns import Line, Span
 from sessiontree.tui import loader
 from sessiontree.tui.drawing import matching, preview_lines, session_line, title_lines

@@ -13,12 +13,12 @@ from typing import Any, Final
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, UsageError
 from sessiontree.library.conversations import conversations
-from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import agent_of, cost_of_row, model_of, note_of, title_of
 from sessiontree.library.places import in_order, sessions_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter, SearchHit
+from sessiontree.library.spending import all_counted
 from sessiontree.page.index import as_json
 from sessiontree.text.pattern import query
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.library.truth import MODELS, Conversation, MadeHome
+from tests.library.truth import MODELS, Answer, Conversation, MadeHome
 from tests.support.homes import empty_home
 from tests.support.soak import in_soak
 from tests.support.terminal import done
@@ -42,6 +42,9 @@ class Check:
             row = rows[one.id]
             assert (row["agent"], row["turns"]) == (one.agent, len(one.prompts)), one
             assert row["file"] in one.files, (row["file"], one)
+            if not one.is_fork:  # a subagent's replay of its parent counts for the parent
+                assert tokens(row["usage"]) == sum_of(one.answers), one
+            assert row["estimated"] and not row["cost"], one
 
     def sums(self) -> None:
         spent = self.made.spent()
@@ -53,8 +56,7 @@ class Check:
             by_name = json.loads(done("stats", "--by", by, "--json"))
             assert by_name["answers"] == answers
             for usage in (sums["usage"], by_name["usage"]):
-                tokens = (usage["input"], usage["output"], usage["cacheRead"])
-                assert tokens == (spent.new, spent.out, spent.read), by
+                assert tokens(usage) == (spent.new, spent.out, spent.read), by
 
     def hits(self) -> None:
         for one in self.made.all[:: max(1, len(self.made.all) // 8)]:
@@ -71,6 +73,14 @@ class Check:
             assert made["file"] in one.files
             assert {one.id, str(one.file)} & {*made["command"]}, made
             assert json.loads(done("show", one.id[:13], "--json"))["id"] == one.id
+
+
+def tokens(usage: dict[str, int]) -> tuple[int, ...]:
+    return usage["input"], usage["output"], usage["cacheRead"]
+
+
+def sum_of(answers: list[Answer]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*((one.new, one.out, one.read) for one in answers), strict=True)))
 
 
 @in_soak("count", 16, 300)
@@ -158,3 +168,17 @@ def test_a_session_that_another_agent_took_over_is_one_and_its_own(top: Path) ->
     check.all()
     for one in taken:
         assert one.word in done("export", one.id)
+
+
+def test_a_session_converted_for_pi_costs_what_it_cost(top: Path) -> None:
+    one = MadeHome(top, 4).of("claude-code")[0]
+
+    def row() -> dict[str, float]:
+        found = next(row for row in json.loads(done("ls", "--json")) if row["id"] == one.id)
+        return {key: found[key] for key in ("cost", "estimated")}
+
+    before = row()
+    assert before["estimated"]
+    done("resume", one.id, "--in", "pi")
+    one.file.unlink()
+    assert row() == before
