@@ -318,7 +318,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "repair": "{command}",
     "keep nothing": "--keep 0",
     "name agent": "--in claude-code",
-    "name folder": "--cwd DIR, --in AGENT",
+    "name folder": "--cwd DIR",
     "name session": "--session FILE",
     "name root": "--root DIR",
     "name store": "--store ADDRESS",

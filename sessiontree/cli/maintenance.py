@@ -41,7 +41,7 @@ def verify(places: tuple[str, ...], as_json: bool) -> None:
     found: list[Damage] = []
     problems: list[str] = []
     for given in places or (store_at(None).root,):
-        if is_folder(given):
+        if not places or is_folder(given):
             found += _verified_in(given, problems.append)
             continue
         try:

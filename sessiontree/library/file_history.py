@@ -46,6 +46,7 @@ from sessiontree.library.file_edits import (
 from sessiontree.library.git import LineCommit, Version
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.names import Report
+from sessiontree.text.amounts import counted
 
 
 class BlamedLine(msgspec.Struct, frozen=True):
@@ -106,7 +107,7 @@ def blame(
     if lines is not None and not 1 <= first <= last <= count:
         is_one = first == last
         wrong = f"there is no line {first}" if is_one else f"{first}-{last} is not a range of them"
-        raise UsageError(f"{path} has {count:,} lines; {wrong}")
+        raise UsageError(f"{path} has {counted(count, 'line')}; {wrong}")
     known = known_file(path)
     if known.repository is not None and known.repository.is_shallow:
         report("older commits, which this shallow clone lacks; 'git fetch --unshallow' gets them")

@@ -229,9 +229,7 @@ def _folder(one: SessionInfo, cwd: str | None) -> str:
         return folder
     about = "" if cwd is not None else f", the working directory of session {one.id},"
     error = SessionNotFoundError(
-        f"the folder {folder}{about} is not there; name the folder to go on in, or the agent that "
-        "goes on",
-        folder,
+        f"the folder {folder}{about} is not there; name the folder to continue in", folder
     )
     raise with_step(error, "name folder")
 

@@ -50,6 +50,7 @@ from sessiontree.storage.names import (
 )
 from sessiontree.storage.place import START
 from sessiontree.storage.scanner import Scanner
+from sessiontree.text.amounts import counted
 from sessiontree.text.pattern import AllOf, Match, Pattern, Prefilter, Span, lines_with
 from sessiontree.text.preview import role, speaker, texts, texts_of_tool
 
@@ -163,8 +164,8 @@ class FileSearch:
         finally:
             lines.close()
         if self._unread > MAX_FINDINGS:
-            more = self._unread - MAX_FINDINGS
-            self._report(f"{self._file}: {more:,} more lines may hold the pattern, likewise")
+            more = counted(self._unread - MAX_FINDINGS, "more line")
+            self._report(f"{self._file}: {more} may hold the pattern, likewise")
         if self._wanted.blobs:  # also if their folder is gone, which is then reported
             yield from self._hits_in_blobs(found)
         if self._start is None and self._may_match_beside():

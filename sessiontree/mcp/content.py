@@ -38,6 +38,7 @@ from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, OfSession
 from sessiontree.session import Session
+from sessiontree.text.amounts import counted
 from sessiontree.text.summary_request import dialogue
 from sessiontree.views.messages import with_messages
 from sessiontree.views.turns import Turn
@@ -168,7 +169,8 @@ def outline(call: Call, given: ResourceOutline) -> ResourceText:
     head = f"session {found.id} of {found.agent or 'sessiontree'}{name}"
     turns = _latest([*map(_turn_line, found.turns)], given.budget, head)
     if left_out := len(found.turns) - len(turns):
-        call.warn(f"the first {left_out:,} turns are left out; session.outline reads them")
+        earlier = counted(left_out, "turn is", "turns are")
+        call.warn(f"the first {earlier} left out; session.outline reads them")
     return ResourceText("\n".join([head, *turns]))
 
 
@@ -245,10 +247,8 @@ def context(call: Call, given: ResourceContext) -> dict[str, Any]:
         "warnings": found.warnings,
     }
     if found.cursor is not None:
-        first = found.count - len(found.messages)
-        shown["more"] = (
-            f"The first {first:,} messages are left out; read them with context.get and the cursor"
-        )
+        earlier = counted(found.count - len(found.messages), "message is", "messages are")
+        shown["more"] = f"The first {earlier} left out; read them with context.get and the cursor"
         shown["cursor"] = found.cursor
     if cut := [*found.cut, *(cut for one in found.messages for cut in one.cut)]:
         shown["cut"] = cut

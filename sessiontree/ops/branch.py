@@ -28,6 +28,7 @@ from sessiontree.ops.params import Call, EntryRef, LaneName, NoPager, OfSession,
 from sessiontree.ops.params import SessionName as Name
 from sessiontree.ops.rows import Row, TurnRow, WorkDone, done, relative, row_maker, turn_rows
 from sessiontree.session import Session
+from sessiontree.text.amounts import counted
 from sessiontree.views.messages import ResolvedMessages
 
 if TYPE_CHECKING:
@@ -660,7 +661,8 @@ def _add_turns(side: SideRow, turns: Sequence[TurnRow], left: int | None) -> Non
         left = None if left is None else left - size(turn) - 1
         if left is not None and left < 0:
             rest = len(turns) - count
-            side.more = f"{rest:,} earlier turns are left out; session.outline lists all"
+            more = counted(rest, "earlier turn is", "earlier turns are")
+            side.more = f"{more} left out; session.outline lists all"
             return
         side.turns.append(turn)
 

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from sessiontree.ops.guidance import Refusal
+from sessiontree.text.amounts import counted
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -139,7 +140,7 @@ def page_of(
             left -= size(item) + 1
             if left < 0 and taken:
                 shown = number + len(taken)
-                more = f"{shown:,} are shown; give the cursor for more"
+                more = f"{counted(shown, 'is', 'are')} shown; give the cursor for more"
                 return Page(items=taken, more=more, cursor=f"{shown}:{_mark(last)}")
         taken.append(item)
         last = key(each)
@@ -158,7 +159,8 @@ def short_list(items: Sequence[T], given: Budgeted, beside: int) -> tuple[list[T
         left -= size(item) + 1
         if left < 0:
             rest = len(items) - count
-            return list(items[:count]), f"{rest:,} more are left out; a larger budget shows more"
+            more = counted(rest, "more is", "more are")
+            return list(items[:count]), f"{more} left out; a larger budget shows more"
     return list(items), None
 
 

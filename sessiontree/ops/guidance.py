@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from sessiontree import errors
+from sessiontree.text.amounts import counted
 
 
 class Refusal(Exception):
@@ -162,7 +163,11 @@ def refusal_of(error: Exception) -> Refusal:
 def ambiguous(error: errors.RefError, next: str) -> Refusal:
     """What to answer for a name that stands for more than one: the first of those it may be."""
     rest = len(error.candidates) - _MAX_AVAILABLE
-    more = f" {rest:,} more are left out: a longer name leaves fewer." if rest > 0 else ""
+    more = (
+        f" {counted(rest, 'more is', 'more are')} left out: a longer name leaves fewer."
+        if rest > 0
+        else ""
+    )
     names = error.candidates[:_MAX_AVAILABLE]
     return Refusal(str(error), "ambiguous", next + more, names, given=error.ref)
 

@@ -1038,9 +1038,11 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
     if given.resume:
         made.commands = list(_resumed(call, theirs, old, new))
     elif theirs:
-        agents = counted(len(theirs), "session of an agent stays", "sessions of agents stay")
+        agents = counted(
+            len(theirs), "session of an agent stays as it is", "sessions of agents stay as they are"
+        )
         how = in_quotes("sessiontree resume ID --cwd NEW")
-        call.note(f"{agents} as they are: {how} continues one in NEW, and --resume does so for all")
+        call.note(f"{agents}: {how} continues one in NEW, and --resume does so for all")
     return made
 
 

@@ -29,7 +29,7 @@ from sessiontree.core.usage import Spent, Sums, spent_by
 from sessiontree.edits.diff import DiffCounts, diff_of
 from sessiontree.edits.tools import Edit, after
 from sessiontree.errors import TooMuchError
-from sessiontree.text.amounts import in_short
+from sessiontree.text.amounts import counted, in_short
 from sessiontree.views.costs import Prices, with_covered
 from sessiontree.views.turns import SessionOutline
 
@@ -253,7 +253,7 @@ class CostsPanel:
             return None
         how = ["as reported"] if reported else []
         how += ["at list prices"] if listed else []
-        how += [f"{unknown:,} answers without a price"] if unknown else []
+        how += [f"{counted(unknown, 'answer')} without a price"] if unknown else []
         return Cost(reported + listed, ", ".join(how))
 
 

@@ -721,4 +721,4 @@ class _MarkdownTranscript:
         for warning in warnings[:_MAX_WARNINGS]:
             yield f"*Warning: {inline(self._text(warning))}*"
         if (more := len(warnings) - _MAX_WARNINGS) > 0:
-            yield f"*Warning: there are {more:,} more warnings of this transcript.*"
+            yield f"*Warning: {counted(more, 'more warning')} of this transcript.*"

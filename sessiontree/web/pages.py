@@ -21,6 +21,7 @@ from sessiontree.page.index import as_json
 from sessiontree.page.rows import TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
+from sessiontree.text.amounts import counted
 from sessiontree.views.compare import Side
 from sessiontree.views.turns import BranchEnd, Turn, ends_of_branches
 from sessiontree.views.words import asked_in, outcome_parts, prompts_in, told_in, work_in
@@ -124,7 +125,7 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
         )
         for message in context.messages[-_MAX_MESSAGES:]:
             rows.take_message(message, {}, None)
-        facts = [f"{len(context.messages):,} messages", f"about {context.tokens:,} tokens"]
+        facts = [counted(len(context.messages), "message"), f"about {context.tokens:,} tokens"]
         facts += [one_line(str(model["modelId"]), 100)] if model.get("modelId") else []
         facts += (
             [f"thinking {one_line(context.thinking_level, 40)}"] if context.thinking_level else []

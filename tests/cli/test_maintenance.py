@@ -34,6 +34,10 @@ def test_verify_takes_folders_and_without_one_the_store(
     store = Store(tmp_path / "store")
     bad = Path(said(store, "one"))
     said(store, "two")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    absent = run("verify")
+    told = f"{tmp_path}/sessiontree: 0 sessions, no damage found\n"
+    assert (absent.exit_code, absent.stderr) == (0, told)
     monkeypatch.setenv("SESSIONTREE_STORE", store.root)
     assert run("verify").stderr == f"{store.root}: 2 sessions, no damage found\n"
     bad.write_bytes(bad.read_bytes() + b'{"type":"mess')

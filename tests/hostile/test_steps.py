@@ -421,4 +421,4 @@ def test_a_transcript_gives_a_limited_number_of_warnings(tmp_path: Path) -> None
         more = sum(entry.type == "handle" for entry in session.path()) - 1_000
         *_, last = text = list(session.to_markdown())
     assert len([part for part in text if part.strip().startswith("*Warning: ")]) == 1_001
-    assert last.strip() == f"*Warning: there are {more:,} more warnings of this transcript.*"
+    assert last.strip() == f"*Warning: {more:,} more warnings of this transcript.*"

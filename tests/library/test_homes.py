@@ -21,7 +21,7 @@ from sessiontree.library.homes import agent_folders, folders_of
 from sessiontree.library.places import Selection
 from tests.support.sessions import by_hand, said, version_1
 from tests.support.table import for_each
-from tests.support.terminal import done, printed_json, refused, run
+from tests.support.terminal import completed, done, printed_json, refused, run
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents"
 KEPT = {
@@ -414,6 +414,13 @@ def test_several_homes_of_an_agent_are_used_by_every_command(
     found = printed_json("resume", "5e551016")
     id = second.stem
     assert found["command"] == ["env", f"CLAUDE_CONFIG_DIR={work}", "claude", "--resume", id]
+    for command in ("show", "tree", "path", "context", "branches", "stats", "files", "verify"):
+        assert run(command, id).exit_code == 0, command
+    assert id in {one["id"] for one in printed_json("call", "session.list")["items"]}
+    assert "5e551016" in completed("show", "5e55")
+    told = run("move-project", home, "/new").stderr
+    assert "1 session of an agent stays as it is" in told
+    assert f"{second} is kept by Claude Code" in refused("trash", second)
     made = printed_json("resume", "pi-1", "--in", "claude-code", "--cwd", home)
     assert made["file"].startswith(f"{home}/.claude/projects/")
     assert made["command"][:2] == ["env", f"CLAUDE_CONFIG_DIR={home}/.claude"]
@@ -499,6 +506,8 @@ def test_a_moved_project_says_that_agents_sessions_stay_and_how_they_go_on(
         f"Moved 0 sessions of {old} to {new}\n2 sessions of agents stay as they are: 'sessiontree "
         "resume ID --cwd NEW' continues one in NEW, and --resume does so for all\n"
     )
+    told = run("move-project", old / "below", new)
+    assert "\n1 session of an agent stays as it is: 'sessiontree resume" in told.stderr
     assert "nothing is moved" in refused("move-project", old.with_name("other"), new)
 
 

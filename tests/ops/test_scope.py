@@ -116,6 +116,10 @@ def test_an_ambiguous_name_offers_the_newest_few(store: Store) -> None:
     guidance, _ = refusal(confined, "tree.render", {"session": "same"})
     assert guidance.available == [f"same-{number}" for number in range(24, 4, -1)]
     assert "5 more are left out" in guidance.next
+    for number in range(4):
+        Path(store.root, f"{number}.jsonl").unlink()
+    guidance, _ = refusal(confined, "tree.render", {"session": "same"})
+    assert "1 more is left out" in guidance.next
 
 
 def test_where_several_files_have_one_id_their_paths_are_offered(store: Store) -> None:

@@ -52,6 +52,10 @@ def test_what_was_reported_for_the_session_is_in_the_total_alone() -> None:
         ([spent("a", 0.0, 5)], None),
         ([spent("a", 1.0), spent("b", 0.0, 0)], Cost(1.0, "as reported")),
         (
+            [spent("a", 1.0), spent("b", 0.0, 5)],
+            Cost(1.0, "as reported, 1 answer without a price"),
+        ),
+        (
             [spent("a", 1.0), spent("b", 0.0, 5), spent("c", 0.0, 5)],
             Cost(1.0, "as reported, 2 answers without a price"),
         ),

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from sessiontree import Session
+from sessiontree.text.amounts import counted
 from tests.page.hostile import hostile_session
 from tests.page.payloads import PAYLOADS
 from tests.page.reading import plain
@@ -110,7 +111,8 @@ def test_a_context_is_that_of_the_session_at_any_entry(server: Server, folder: P
         for entry in session.entries():
             text = plain(page(server, f"/s/{id}/seen?at={entry.uuid}"))
             context = session.context(entry)
-            assert f"{len(context.messages):,} messages · about {context.tokens:,} tokens" in text
+            count = counted(len(context.messages), "message")
+            assert f"{count} · about {context.tokens:,} tokens" in text
             for message in context.messages:
                 assert str(message["content"]) in text or isinstance(message["content"], list)
 
