@@ -143,7 +143,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "More": {
         "demo": ("demo:demo", "Run an example session and explain each step."),
-        "completion": ("doors:completion", "Print the script for TAB in bash, zsh or fish."),
+        "completion": ("doors:completion", "Install TAB for bash, zsh or fish."),
     },
 }
 """For each command its place below this package, and its first line of help.

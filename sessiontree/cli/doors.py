@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import warnings
@@ -25,13 +26,21 @@ from sessiontree.cli.lookup import (
     tell_without_secret,
 )
 from sessiontree.cli.terminal import finish, is_terminal, out, tell, tell_each
-from sessiontree.errors import SessionTreeError, SessionTreeWarning, UsageError
+from sessiontree.errors import (
+    SessionExistsError,
+    SessionTreeError,
+    SessionTreeWarning,
+    UsageError,
+)
 from sessiontree.library.git import project_above
 from sessiontree.library.root import default_root
 from sessiontree.mcp.offer import CORE, OPTION, ToolSelection
 from sessiontree.mcp.setup import AGENTS, ConfigChange, install, uninstall
+from sessiontree.storage.atomic import create_file
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.place import path_of, whole_path
 from sessiontree.storage.places import shown
+from sessiontree.storage.sidecars import make_folders
 from sessiontree.tui.frame import first_frame, opened_in_browser
 
 if TYPE_CHECKING:
@@ -349,19 +358,37 @@ def _serve(
         transport.serve_http(server, door)
 
 
+_SCRIPTS: Final = {
+    "bash": (
+        ("XDG_DATA_HOME", "~/.local/share", "bash-completion/completions/sessiontree"),
+        "a new shell completes if it has bash-completion; else add 'source {file}' to ~/.bashrc",
+    ),
+    "zsh": (
+        ("ZDOTDIR", "~", ".zfunc/_sessiontree"),
+        "a new shell completes if 'fpath+=({folder})' is before 'compinit' in its .zshrc",
+    ),
+    "fish": (
+        ("XDG_CONFIG_HOME", "~/.config", "fish/completions/sessiontree.fish"),
+        "a new shell completes",
+    ),
+}
+"""For each shell the variable and the folder with its file, and what the user does next."""
+
+
 @arguments.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(_SCRIPTS)))
 def completion(shell: str) -> None:
     """TAB then completes commands, options, ids and names of sessions, projects, and for a REF
     the labels, branches and lanes of the session.
 
-    To install it, run one of these lines; for zsh, the folder has to be in your $fpath before
-    'compinit' runs.
+    On a terminal, the script is installed for you, and the command says what it needs. A file with
+    other content is never replaced. In a pipe, the script is printed.
 
     \b
-      sessiontree completion bash > ~/.local/share/bash-completion/completions/sessiontree
-      sessiontree completion zsh > ~/.zfunc/_sessiontree
-      sessiontree completion fish > ~/.config/fish/completions/sessiontree.fish
+    The files, below $XDG_DATA_HOME, $ZDOTDIR and $XDG_CONFIG_HOME if these are set:
+      bash  ~/.local/share/bash-completion/completions/sessiontree
+      zsh   ~/.zfunc/_sessiontree
+      fish  ~/.config/fish/completions/sessiontree.fish
 
     To try it in this shell alone: eval "$(sessiontree completion bash)".
     """
@@ -370,4 +397,31 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     command = click.get_current_context().find_root().command
-    out(kind(command, {}, "sessiontree", "_SESSIONTREE_COMPLETE").source().rstrip())
+    script = kind(command, {}, "sessiontree", "_SESSIONTREE_COMPLETE").source().rstrip()
+    if not is_terminal():
+        out(script)
+        return
+    (variable, default, name), next_step = _SCRIPTS[shell]
+    file = os.path.join(os.environ.get(variable) or os.path.expanduser(default), name)
+    verb = "Installed" if _is_new(file, f"{script}\n".encode()) else "Already installed"
+    next_step = next_step.format(file=shlex.quote(file), folder=shlex.quote(os.path.dirname(file)))
+    tell(f"{verb}: {file}; {next_step}")
+
+
+def _is_new(file: str, content: bytes) -> bool:
+    """Write a file; False if it is there with this content.
+
+    Raises:
+        SessionExistsError: it has other content.
+    """
+    with suppress(OSError), open(file, "rb") as opened:
+        if opened.read() == content:
+            return False
+    make_folders(DISK, os.path.dirname(file))
+    try:
+        create_file(DISK, file, iter([content]))
+    except SessionExistsError as error:
+        raise SessionExistsError(
+            f"{file} is there with other content; remove it to install the script", file
+        ) from error
+    return True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user with two sessions of the store, one of them with names in it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("ZDOTDIR", raising=False)
     said(Store(), "Fix", cwd="/u/clients/acme", id="aaaa1111-0000-4000-8000-000000000001")
     file = said(Store(), "Other", cwd="/u/zorb", id="aaaa2222-0000-4000-8000-000000000002")
     with Session.open(file) as session:
@@ -58,13 +62,77 @@ def test_the_script_of_a_shell_is_printed(shell: str) -> None:
     assert f"{shell}_complete" in script
 
 
-def test_bash_takes_the_script(tmp_path: Path) -> None:
-    bash = shutil.which("bash")
-    assert bash is not None
-    script = tmp_path / "script"
-    script.write_text(done("completion", "bash"))
-    ended = subprocess.run(
-        [bash, "-c", f"source {script} && complete -p sessiontree"], capture_output=True, text=True
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert "_sessiontree_completion" in ended.stdout
+INSTALLED = {
+    "bash": ("data/bash-completion/completions/sessiontree", "bash-completion; else add 'source "),
+    "zsh": (".zfunc/_sessiontree", "/.zfunc)' is before 'compinit' in its .zshrc"),
+    "fish": ("config/fish/completions/sessiontree.fish", "a new shell completes"),
+}
+
+
+def on_terminal(shell: str) -> subprocess.CompletedProcess[str]:
+    """What the command says on a terminal, which shows no script."""
+    terminal, stdout = os.openpty()
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "sessiontree", "completion", shell],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        os.close(stdout)
+        os.close(terminal)
+
+
+@pytest.mark.slow
+@for_each("shell", list(INSTALLED))
+def test_on_a_terminal_the_script_is_installed_once_and_never_over_another_file(
+    home: None, shell: str
+) -> None:
+    name, next_step = INSTALLED[shell]
+    file = Path.home() / name
+    first, again = on_terminal(shell), on_terminal(shell)
+    assert first.stderr.startswith(f"Installed: {file}; ")
+    assert next_step in first.stderr
+    assert again.stderr == f"Already {first.stderr[0].lower()}{first.stderr[1:]}"
+    assert file.read_text() == done("completion", shell)
+    file.write_text("mine\n")
+    refused = on_terminal(shell)
+    assert (refused.returncode, file.read_text()) == (1, "mine\n")
+    assert f"{file} is there with other content; remove it" in refused.stderr
+
+
+TAB = {
+    "bash": """
+        source {script}
+        COMP_WORDS=(sessiontree {words}) COMP_CWORD={count}
+        _sessiontree_completion sessiontree
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """,
+    "fish": "source {script}; complete -C 'sessiontree {words}'",
+}
+"""What TAB does in a shell, as far as it needs no terminal."""
+
+
+@pytest.mark.slow
+@for_each("shell", [shell for shell in TAB if shutil.which(shell)])
+def test_tab_in_a_real_shell_completes_what_the_user_has(
+    home: None, tmp_path: Path, shell: str
+) -> None:
+    script, program = tmp_path / "script", tmp_path / "bin" / "sessiontree"
+    script.write_text(done("completion", shell))
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sessiontree "$@"\n')
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    for words, expected in (
+        ("tree aaaa", {"aaaa1111", "aaaa2222"}),
+        ("show other-name mark", {"mark-it"}),
+        ("ls --project ac", {"acme"}),
+    ):
+        line = TAB[shell].format(script=script, words=words, count=len(words.split()))
+        ended = subprocess.run(
+            [shell, "-c", line], env=environment, capture_output=True, text=True, check=True
+        )
+        found = {line.partition("\t")[0] for line in ended.stdout.splitlines()}
+        assert found == expected, ended
