@@ -48,6 +48,7 @@ _BY_TYPE: Final = {
     **dict.fromkeys(("thinking", "redacted_thinking", "reasoning"), REASONING),
 }
 _OF_TOOLS: Final = frozenset({"tool", "toolResult", "bashExecution"})  # roles
+_NOTHING: Final[Mapping[str, Any]] = {}
 _SHORT: Final = 64  # characters of a string that is not worth a look
 
 Visit = Callable[[Any, Any, str, int, str], object]
@@ -59,22 +60,20 @@ def each_string(value: Any, visit: Visit) -> None:
     waiting: list[tuple[Any, str]] = [(value, OTHER)]
     while waiting:
         part, kind = waiting.pop()
-        if isinstance(part, Mapping):
+        if type(part) is list:
+            for number, below in enumerate(part):
+                if type(below) is not str:
+                    waiting.append((below, kind))
+                elif len(below) > _SHORT:
+                    visit(part, number, below, *_measured(None, below, _NOTHING, kind))
+        elif type(part) is dict:
             kind = _kind_of(part, kind)
             for key, below in part.items():
                 of_key = kind if kind == SNAPSHOTS else _BY_KEY.get(key, kind)
-                if isinstance(below, str):
-                    if len(below) > _SHORT:
-                        visit(part, key, below, *_measured(key, below, part, of_key))
-                elif isinstance(below, dict | list | Mapping):
+                if type(below) is not str:
                     waiting.append((below, of_key))
-        elif isinstance(part, list):
-            for number, below in enumerate(part):
-                if isinstance(below, str):
-                    if len(below) > _SHORT:
-                        visit(part, number, below, *_measured(None, below, {}, kind))
-                elif isinstance(below, dict | list | Mapping):
-                    waiting.append((below, kind))
+                elif len(below) > _SHORT:
+                    visit(part, key, below, *_measured(key, below, part, of_key))
 
 
 def _kind_of(part: Mapping[str, Any], above: str) -> str:

@@ -689,9 +689,7 @@ class _MaskingPass:
             elif isinstance(part, list):
                 holder[key] = part = self._words(part, sealed)
                 within = _within(key, above)
-                waiting.extend(
-                    (part, i, within, opaque, sealed) for i in reversed(range(len(part)))
-                )
+                waiting += [(part, i, within, opaque, sealed) for i in reversed(range(len(part)))]
             elif isinstance(part, dict | Mapping):  # a test for dict costs less
                 if isinstance(holder, list) and not opaque and (found := binary_in(part)):
                     holder[key] = {"type": "text", "text": self._left_out(*found)}
@@ -748,8 +746,10 @@ class _MaskingPass:
     def _words(self, words: list[Any], sealed: tuple[dict[str, Any], ...]) -> list[Any]:
         """A copy of a list with the secrets masked that are known by the words around them."""
         copy = words.copy()
+        if len(copy) < 3:
+            return copy
         texts = [word if isinstance(word, str) else "" for word in words]
-        if len(texts) < 3 or not all(texts) or sum(map(len, texts)) > _LONGEST_COMMAND:
+        if not all(texts) or sum(map(len, texts)) > _LONGEST_COMMAND:
             return copy
         for place, start, end, rule in reversed(self._redaction.command(texts)):
             copy[place] = self._redaction.masked_word(copy[place], start, end, rule, self._entry)
