@@ -17,17 +17,20 @@ import click
 from sessiontree.agents import MAKERS
 from sessiontree.cli import arguments, terminal
 from sessiontree.cli.arguments import PROJECT, SESSION_NAME, TIME
-from sessiontree.cli.lookup import none_found, places_at
-from sessiontree.cli.output import out_json
+from sessiontree.cli.lookup import none_found, places_at, store_at
+from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import no_pager, show
-from sessiontree.cli.terminal import ProgressBar, end, finish, is_terminal, tell, tell_each
+from sessiontree.cli.terminal import ProgressBar, end, finish, is_terminal, tell, tell_each, write
 from sessiontree.core.bulk import KINDS
 from sessiontree.core.display import one_line
+from sessiontree.library import rewrite
 from sessiontree.library.audit import ConversationSecrets, FileSize, audited
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import short_ids, shown_id
 from sessiontree.library.places import Selection, conversations_in, is_folder
-from sessiontree.redact.redaction import Redaction, secret_rules
+from sessiontree.library.root import below
+from sessiontree.redact.redaction import SecretMasking
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report
 from sessiontree.text.amounts import counted
 from sessiontree.text.columns import columns_of, filled
@@ -57,27 +60,35 @@ _MAX_LARGEST: Final = 5
     help="Only sessions of this directory, or below it.",
 )
 @click.option("--since", metavar="TIME", type=TIME, help="Only sessions that changed since.")
+@click.option("--mask", is_flag=True, help="Mask the secrets of these sessions in the store.")
 @no_pager
 def audit(
     places: tuple[str, ...],
     agents: tuple[str, ...],
     project: str | None,
     since: datetime | None,
+    mask: bool,
     no_pager: bool,
     as_json: bool,
 ) -> None:
-    """Searches what is beside a session, too. Each row is one kind of secret in one conversation,
-    whatever copies of it there are. No secret is printed. The exit code is 1 if there is one, or a
-    file cannot be searched. Secrets in images and in encoded text are not found. Then the sizes of
-    the files by agent, and the largest sessions.
+    """Each row is one kind of secret in one conversation, whatever copies of it there are. No
+    secret is printed. The exit code is 1 if there is one, or a file cannot be searched. Secrets in
+    images and in encoded text are not found. Then come sizes by agent, and the largest sessions.
+
+    --mask rewrites sessions in the store; the old ones go to the trash.
 
     \b
     Example:
-      sessiontree audit
       sessiontree audit --agent codex --since 7d
+      sessiontree audit 17e4c773 --mask
     """
-    mask = Redaction(secret_rules()).text
-    terminal.mask_with(mask)
+    masked = SecretMasking().text
+    terminal.mask_with(masked)
+    if mask:
+        if agents or project or since:
+            raise click.UsageError("--mask takes the names of sessions alone")
+        _rewrite(places, masked, as_json=as_json)
+        return
     left_out: list[str] = []
     problems: list[str] = []
     selection = Selection(frozenset(agents), project, since)
@@ -94,15 +105,15 @@ def audit(
     if as_json:
         out_json(
             {
-                "secrets": [_as_json(one, mask) for one in found],
-                "sizes": [_size_as_json(one, mask) for one in sizes],
-                "notRead": list(map(mask, [*left_out, *problems])),
+                "secrets": [_as_json(one, masked) for one in found],
+                "sizes": [_size_as_json(one, masked) for one in sizes],
+                "notRead": list(map(masked, [*left_out, *problems])),
             }
         )
     else:
         ids = short_ids(row.id for row in rows)
         tables = [_secret_rows(found, ids), _rows_of_agents(sizes), _largest(sizes, ids)]
-        show(map(mask, _tables(tables)), paged=is_terminal() and not no_pager)
+        show(map(masked, _tables(tables)), paged=is_terminal() and not no_pager)
     finish()
     if rows:
         _tell_secrets(found, rows)
@@ -127,6 +138,50 @@ def _rows(places: Sequence[str], selection: Selection, report: Report) -> list[S
             rows += [row for row in every if file in (one.file for one in (row, *row.copies))]
     found.update((row.file, row) for row in rows)
     return list(found.values())
+
+
+def _rewrite(places: Sequence[str], masked: Callable[[str], str], *, as_json: bool) -> None:
+    """Mask the sessions of the store that places name."""
+    if not places or any(map(is_folder, places)):
+        raise click.UsageError("name each session to mask; 'sessiontree audit' lists them")
+    root, made = store_at(None).root, []
+    for file in dict.fromkeys(file for place in places for file in _own_files(place, root)):
+        done = rewrite.mask(DISK, root, file)
+        if done is None:
+            tell(f"{file}: no secrets found; nothing was done")
+            continue
+        made.append(done)
+        one, kinds = done
+        if not as_json:
+            write(masked(one.file) + "\n")
+        masks = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
+        tell(f"Masked {masks or 'what no entry uses'}: {counted(one.entries, 'entry', 'entries')}")
+        tell(f"The trash has the old session, with its secrets: {one.trashed}")
+    if as_json:
+        out_json_list(
+            {
+                "file": masked(one.file),
+                "trashed": masked(one.trashed),
+                "entries": one.entries,
+                "freed": one.freed,
+                "masked": kinds,
+            }
+            for one, kinds in made
+        )
+    if made:
+        tell("'sessiontree trash --empty --older-than 0d' removes all that is in the trash")
+
+
+def _own_files(place: str, root: str) -> list[str]:
+    """The files of a session to rewrite: that of a path, or all copies in the store."""
+    if _is_path(place):
+        return [place]
+    file = arguments.session_file(place)
+    every = conversations_in(places_at(), Selection(), lambda problem: None)
+    rows = (row for row in every if file in (one.file for one in (row, *row.copies)))
+    copies = (one for row in rows for one in (row, *row.copies))
+    own = [one.file for one in copies if one.agent is None and below(root, one.file)]
+    return own or [file]
 
 
 def _is_path(place: str) -> bool:
@@ -235,6 +290,7 @@ def _tell_secrets(found: Sequence[ConversationSecrets], rows: Sequence[SessionIn
     files = len({file for one in found for file in one.files})
     tell(f"Secrets in {sessions:,} of {of}, in {counted(files, 'file')}; --json lists the files")
     tell("Revoke them: a model was sent what its agent read")
+    tell("'audit ID --mask' masks a session in the store; delete one of an agent with the agent")
 
 
 def _tell_sizes(sizes: Sequence[FileSize]) -> None:

@@ -60,6 +60,7 @@ from sessiontree.core.message import TYPED
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.core.verify import is_sealed
 from sessiontree.engine.logtree import LogTree
+from sessiontree.engine.reader import BlobFetch
 from sessiontree.engine.scan import LogScan
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import CorruptionError, NotASessionError, SessionTreeError
@@ -446,6 +447,8 @@ def _text(raw: bytes | None) -> str | None:
     return value if isinstance(value, str) else None
 
 
+_REWRITTEN: Final = b'"rewritten":['
+
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source changed: the uuid of the earlier one."""
 
@@ -542,7 +545,7 @@ class Update:
             return entry.origin
         if row == NO_ROW:
             return None
-        if self._is_at(row, entry):
+        if self._is_at(row, entry) or self._is_rewritten_at(row, entry):
             return entry.uuid
         if tree.row(variant := _variant_of(entry)) != NO_ROW:
             return variant
@@ -619,6 +622,19 @@ class Update:
         if entry.lane is None and lane == self._agent:
             entry = replace(entry, lane=lane)
         return entry.line(handle_of) == stored
+
+    def _is_rewritten_at(self, row: int, entry: SourceEntry) -> bool:
+        """True if the target has this entry as a rewriting of the session made it, masked or so."""
+        if _REWRITTEN not in rest_of_line(self._log.read, self._tree.offsets[row]):
+            return False
+        from sessiontree.library.rewrite import is_made_of  # few sessions were rewritten
+
+        stored = LogTree(self._log, BlobFetch(self._log)).read(self._tree.offsets[row])
+        fields = {key: decode_leniently(raw) for key, raw in entry.fields.items()}
+        above = self._tree.row(entry.parent)
+        if stored is None or self._tree.parents[row] != above:
+            return False
+        return is_made_of(stored, fields, fields.keys() - _NOT_CONTENT | {ORIGINAL})
 
     def _is_leaf_imported(self) -> bool:
         """True if an import made the target's main leaf, of this source or an earlier one."""

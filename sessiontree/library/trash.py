@@ -7,6 +7,7 @@ session is whole again where its file is, in its old place if that is both. If a
 a name is taken, its mark stays, and the other sessions are moved all the same.
 
 Emptying the trash, a session's folder first gets a name that nothing lists and nothing restores.
+A rewritten session has such a folder, too, until all of it is there.
 Only when that name is on the medium, the files in the folder are removed. So after a kill or a
 power cut a session in the trash is whole, or it is in the trash no more; then the next call removes
 the rest.
@@ -193,6 +194,11 @@ _SIDECAR: Final = re.compile(
 )
 """What the name of a sidecar file has after the name of the session."""
 
+_BEGUN: Final = re.compile(
+    rf".+{re.escape(SUFFIX)}\.[0-9]+-[0-9a-f]{{8}}{re.escape(UNFINISHED)}", re.DOTALL
+)
+"""The name of a session file that was not yet whole."""
+
 _BLOB: Final = re.compile(
     rf"[0-9a-f]{{64}}({re.escape(ASIDE)}[0-9a-f-]+)?|[^/]+{re.escape(UNFINISHED)}"
 )
@@ -292,6 +298,8 @@ def _checked(trash: str, name: str) -> _TrashedFiles:
     """
     top = os.path.join(trash, name)
     found = _found(top)
+    if found.session is None and name.startswith(DELETING) and all(map(_is_begun, found.files)):
+        return found
     if found.session is None and found.files:
         raise StorageError(
             f"{top} stays: it holds no session; look what it is, and move it away", top
@@ -301,6 +309,14 @@ def _checked(trash: str, name: str) -> _TrashedFiles:
         if not _belongs(found.session or "", own, path):
             raise _stays(top, os.path.join(top, path), "not a file of the session")
     return found
+
+
+def _is_begun(path: str) -> bool:
+    """True if a file is of a session that was never made whole: a blob, or the begun file."""
+    folder, name = os.path.split(path)
+    if folder.endswith(SUFFIX + BLOBS):
+        return _BLOB.fullmatch(name) is not None
+    return _BEGUN.fullmatch(name) is not None
 
 
 def _found(top: str) -> _TrashedFiles:
@@ -376,6 +392,25 @@ def _remove_all(fs: FileSystem, top: str, found: _TrashedFiles) -> None:
         _gone(fs.unlink, os.path.join(top, found.session))
     for folder in found.folders:
         _gone(fs.remove_folder, os.path.join(top, folder).rstrip(os.sep))
+
+
+def discard(fs: FileSystem, root: str, name: str) -> None:
+    """Remove a folder of the trash that nothing lists, if it is there; the caller holds `moving`.
+
+    Raises:
+        StorageError: it holds anything but one session with its files.
+    """
+    trash = os.path.join(root, TRASH)
+    if name.startswith(DELETING) and os.path.isdir(os.path.join(trash, name)):
+        _remove_all(fs, os.path.join(trash, name), _checked(trash, name))
+
+
+def reveal(fs: FileSystem, root: str, name: str) -> None:
+    """Give a folder of the trash that is whole the name by which it is listed, on the medium."""
+    trash = os.path.join(root, TRASH)
+    with refused("rename", os.path.join(trash, DELETING + name)):
+        fs.replace(os.path.join(trash, DELETING + name), os.path.join(trash, name))
+        fs.sync_folder(trash)
 
 
 def _gone(remove: Callable[[str], None], path: str) -> None:

@@ -404,7 +404,7 @@ class RedactedCopy:
         else:
             fields, replaced = self._whole(entry)
         masked = self._redaction.value(fields, entry.uuid)
-        if masked is not fields or replaced or _hides_keys(line):
+        if masked is not fields or replaced or hides_keys(line):
             return self._encoded(_with_masked_handle(masked, fields, self._redaction))
         if not self._inline and MARK in entry.line:
             _copy_blobs(self._original, self._blobs, blobs_needed(entry.as_stored))
@@ -441,15 +441,20 @@ class RedactedCopy:
         return {**_without(fields, _HANDLE_KEYS), "type": "message", "message": message}
 
     def _encoded(self, fields: Mapping[str, Any]) -> bytes:
-        over = None if self._inline else SPILL_OVER
-        spilled = spill(_without(fields, _LINE_KEYS), over, self._store)
-        try:
-            return encode(spilled)
-        except EntryError:  # a lone surrogate, or a nesting that only other programs write
-            return seal(json.dumps(spilled, separators=(",", ":")).encode())
+        return written_again(fields, None if self._inline else SPILL_OVER, self._blobs)
 
-    def _store(self, content: bytes, media_type: str) -> str:
-        return str(Handle.blob(*self._blobs.put(content), media_type))
+
+def written_again(fields: Mapping[str, Any], spill_over: int | None, blobs: Blobs) -> bytes:
+    """The line of an entry with other content, whose large strings are put into blobs."""
+
+    def store(content: bytes, media_type: str) -> str:
+        return str(Handle.blob(*blobs.put(content), media_type))
+
+    spilled = spill(_without(fields, _LINE_KEYS), spill_over, store)
+    try:
+        return encode(spilled)
+    except EntryError:  # a lone surrogate, or a nesting that only other programs write
+        return seal(json.dumps(spilled, separators=(",", ":")).encode())
 
 
 def _with_masked_handle(
@@ -467,7 +472,7 @@ def _with_masked_handle(
         return masked
 
 
-def _hides_keys(line: bytes) -> bool:
+def hides_keys(line: bytes) -> bool:
     """Whether a line holds more than its keys do: a key twice, or text that is not JSON."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:

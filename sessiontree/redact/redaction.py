@@ -205,6 +205,7 @@ _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):([0-9]{1,9})\]")
 _OPENING: Final = re.compile(  # of an object or list
     r"\s*(?:\{\s*[\"}]|\[\s*(?:[\]\[{\"0-9-]|true|false|null|NaN|Infinity))"
 )
+_MAX_NOT_BINARY: Final = 256  # characters of bytes in base64 that may be anything else
 _DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is parsed
 _MAX_KEYS: Final = 10_000
 _SEALS: Final = frozenset(SEALS)
@@ -245,6 +246,8 @@ class Redaction:
         rules: the rules that find secrets; by default the built-in rules.
         homes: more home directories to mask, in addition to paths that look like a home directory.
     """
+
+    _leaves_out = True  # whether bytes, which cannot be searched, are left out
 
     def __init__(self, rules: Iterable[Rule] | None = None, homes: Iterable[str] = ()) -> None:
         self._given = RULES if rules is None else tuple(rules)
@@ -546,7 +549,16 @@ def secret_rules() -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES if rule.name not in PERSONAL)
 
 
-class SecretSearch(Redaction):
+class SecretMasking(Redaction):
+    """A redaction of one's own files: names, homes and pictures stay."""
+
+    _leaves_out = False
+
+    def __init__(self) -> None:
+        super().__init__(secret_rules())
+
+
+class SecretSearch(SecretMasking):
     """A search for secrets that gives digests of them, so that no caller has one.
 
     Args:
@@ -554,7 +566,7 @@ class SecretSearch(Redaction):
     """
 
     def __init__(self, key: bytes) -> None:
-        super().__init__(secret_rules())
+        super().__init__()
         self._key = key
         # how often each pair of a rule and the digest of a secret was found
         self.found: Counter[tuple[str, bytes]] = Counter()
@@ -676,6 +688,7 @@ class _MaskingPass:
     def run(self, value: Any) -> Any:
         """The same object where nothing in it changes; else a new one."""
         is_plain = self._redaction.is_plain
+        leaves_out = self._redaction._leaves_out
         top: list[Any] = [value]
         waiting: list[tuple[Any, Any, str, bool, tuple[dict[str, Any], ...]]]
         waiting = [(top, 0, "", False, ())]
@@ -691,7 +704,8 @@ class _MaskingPass:
                 within = _within(key, above)
                 waiting += [(part, i, within, opaque, sealed) for i in reversed(range(len(part)))]
             elif isinstance(part, dict | Mapping):  # a test for dict costs less
-                if isinstance(holder, list) and not opaque and (found := binary_in(part)):
+                may_be_binary = isinstance(holder, list) and not opaque and leaves_out
+                if may_be_binary and (found := binary_in(part)):
                     holder[key] = {"type": "text", "text": self._left_out(*found)}
                     continue
                 holder[key] = part = self._pair(self._keys(part, sealed), sealed)
@@ -716,8 +730,10 @@ class _MaskingPass:
     ) -> None:
         name = key if isinstance(key, str) else None
         found = binary(name, text, holder) if isinstance(holder, dict) else None
-        if found is not None:
+        if found is not None and self._redaction._leaves_out:
             masked = self._left_out(*found)
+        elif found is not None and len(text) > _MAX_NOT_BINARY:
+            return
         else:
             is_given = (id(holder), key) not in self._made
             marks = _marks(holder, key, above) if name is None or name in _WITHIN else name
