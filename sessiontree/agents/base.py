@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Protocol
@@ -30,6 +31,7 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.limits import SHORT_BYTES, Budget
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_line, uuid_of_name
+from sessiontree.core.salvage import End, spans_of_objects, without_separators
 from sessiontree.core.usage import Tally
 from sessiontree.errors import EntryError
 
@@ -50,12 +52,13 @@ START: Final = LinePlace(0, 1, 0)
 class SourceLine:
     """A line of an agent's file, without LF, or a part of one. Its keys are decoded once."""
 
-    __slots__ = ("_values", "is_torn", "place", "text", "whole")
+    __slots__ = ("_values", "is_beside", "is_torn", "place", "text", "whole")
 
     def __init__(self, place: LinePlace, text: bytes, whole: SourceLine | None = None) -> None:
         self.place = place
         self.text = text
         self.is_torn = False  # whether it is a last line without LF
+        self.is_beside = False  # whether it is what is left of a line, beside whole entries
         self.whole = self if whole is None else whole  # the line that it is a part of, or itself
         self._values: Values | Literal[False] | None = False  # False: not decoded yet
 
@@ -69,6 +72,10 @@ class SourceLine:
 
 Report = Callable[[str, LinePlace, str], None]
 """Takes the kind of damage, its place and its cause; or `UNKNOWN_TYPE`, and the type."""
+
+
+def unreported(kind: str, place: LinePlace, cause: str) -> None:
+    """A report that does nothing."""
 
 
 class EntryDraft(NamedTuple):
@@ -153,6 +160,10 @@ class AgentFacts(msgspec.Struct, frozen=True):
     above: str | None = None  # the id of the session that it was forked from, or started by
 
 
+LineKeys = tuple[frozenset[str], ...]
+"""A line of an agent has all keys of at least one of these sets; of none, any object is a line."""
+
+
 class Reader(Protocol):
     """Reads one agent's session files; a value here is the default of all readers."""
 
@@ -164,6 +175,7 @@ class Reader(Protocol):
     reads_twice: bool = False  # whether it reads a file for its structure first
     shares_origins: bool = False  # whether all entries of a converted line are of one entry
     has_result_files: bool = False  # whether `metadata.toolResults` names files beside a session
+    line_keys: LineKeys = ()  # what tells a line of the agent from an object within one
     session_keys: frozenset[str] = frozenset()  # keys of a line that say which session it is of
     repeating: bytes = b""  # what each line has that may repeat prompts above it; empty: none does
 
@@ -320,6 +332,9 @@ class LineMaker:
             return
         elif line.is_torn:
             self.report("cut short", line.place, "the file ends in the middle of a line")
+        elif line.is_beside:
+            cause = f"{len(line.text):,} bytes beside whole entries are not JSON and were skipped"
+            self.report("unreadable", line.place, cause)
         else:
             self.report("unreadable", line.place, "the line is not JSON and was skipped")
 
@@ -346,12 +361,41 @@ def json_of(value: Any) -> bytes:
         return b"null"
 
 
-def numbered(source: AgentSource, number: int = 0) -> Iterator[SourceLine]:
-    """The lines of the file with this `LinePlace.source`.
+def numbered(
+    source: AgentSource, keys: LineKeys = (), number: int = 0, report: Report = unreported
+) -> Iterator[SourceLine]:
+    """The lines of the file with this `LinePlace.source`, as the agent meant to write them.
+
+    A line that several entries share is one line for each of them; an entry that takes several
+    lines is one line. A fragment is a line of its own, which is not JSON.
+
+    Args:
+        source: the file.
+        keys: what tells a line of the agent from an object within one.
+        number: the number of the file.
+        report: called with the place of each line that is not as the agent writes it.
 
     Raises:
         TooMuchError: too many of them are short.
     """
+    return _Lines(_as_they_are(source, number), keys, report, source.size).read()
+
+
+def lines_in(head: bytes, keys: LineKeys = ()) -> Iterator[bytes]:
+    """The same for the start of a file; the last line may be cut."""
+    for line in _Lines(_placed(head), keys, unreported, len(head)).read():
+        yield line.text
+
+
+def _placed(head: bytes) -> Iterator[SourceLine]:
+    offset = 0
+    for number, text in enumerate(head.split(b"\n"), 1):
+        if text:
+            yield SourceLine(LinePlace(0, number, offset), text)
+        offset += len(text) + 1
+
+
+def _as_they_are(source: AgentSource, number: int) -> Iterator[SourceLine]:
     previous: SourceLine | None = None
     short = Budget(limits.SHORT_TEXTS, source.size, name=source.name, what="lines")
     for line_number, (offset, text) in enumerate(source.lines(), 1):
@@ -367,6 +411,140 @@ def numbered(source: AgentSource, number: int = 0) -> Iterator[SourceLine]:
         yield previous
 
 
+class _Lines:
+    """Takes damaged lines apart, and puts entries over several lines together.
+
+    Invariants: each whole object of a damaged line is given once, in its order; the lines read
+    ahead in vain have no more than twice the bytes of the file.
+    """
+
+    def __init__(
+        self, lines: Iterator[SourceLine], keys: LineKeys, report: Report, size: int
+    ) -> None:
+        self._lines = lines
+        self._ahead: deque[SourceLine] = deque()
+        self._keys = keys
+        self._report = report
+        self._left = 2 * size
+
+    def read(self) -> Iterator[SourceLine]:
+        while (line := self._next()) is not None:
+            if line.values is not None:
+                yield line
+            else:
+                yield from self._parts(line)
+
+    def _next(self) -> SourceLine | None:
+        return self._ahead.popleft() if self._ahead else next(self._lines, None)
+
+    def _is_line(self, found: Mapping[str, Any]) -> bool:
+        return not self._keys or any(keys <= found.keys() for keys in self._keys)
+
+    def _parts(self, line: SourceLine) -> Iterator[SourceLine]:
+        text = line.text
+        spans = spans_of_objects(text, self._is_line) if b"{" in text else []
+        done = 0
+        for start, end in spans:
+            yield from _fragment(line, done, start)
+            yield _part(line, start, in_one_line(text[start:end]) or text[start:end])
+            done = end
+        rest = without_separators(text, done)
+        whole = self._continued(line, rest) if text[rest : rest + 1] == b"{" else None
+        if whole is not None:
+            yield whole
+        elif spans:
+            yield from _fragment(line, done, len(text))
+        elif rest < len(text) or not text.strip(_EMPTY):
+            yield line
+            return
+        self._report_layout(line, spans, whole)
+
+    def _report_layout(
+        self, line: SourceLine, spans: Sequence[tuple[int, int]], whole: SourceLine | None
+    ) -> None:
+        count = len(spans) + (whole is not None)
+        if count > 1:
+            cause = f"the line has {count} entries; each is read"
+        elif whole is not None:
+            cause = "the entry takes several lines; it is read as one"
+        elif count:
+            cause = "the entry shares its line with other text; it is read"
+        else:
+            cause = "the line only separates entries"
+        self._report("layout", line.place, cause)
+
+    def _continued(self, line: SourceLine, start: int) -> SourceLine | None:
+        """The object that begins in a line, and ends in a later one; None if it ends in none."""
+        end = End()
+        if end.scan(line.text, start) is not None:
+            return None
+        texts, taken, size, last = [line.text[start:]], [], 0, line
+        while size < self._left and (following := self._next()) is not None:
+            taken.append(following)
+            if self._begins_with_object(following):
+                break
+            size += len(following.text)
+            at = end.scan(following.text)
+            newlines = b"\n" * (following.place.number - last.place.number)
+            texts.append(newlines + following.text[:at])
+            last = following
+            if at is None:
+                continue
+            made = in_one_line(b"".join(texts))
+            found = None if made is None else values(made)
+            if made is None or found is None or (start and not self._is_line(found.raws())):
+                break
+            if without_separators(last.text, at) < len(last.text):
+                rest = _part(last, at, last.text[at:])
+                rest.is_torn = last.is_torn
+                self._ahead.appendleft(rest)
+            return _part(line, start, made)
+        self._left -= size
+        self._ahead.extendleft(reversed(taken))
+        return None
+
+    def _begins_with_object(self, line: SourceLine) -> bool:
+        if not line.text.startswith(b"{"):
+            return False
+        if line.values is not None:
+            return True
+        spans = spans_of_objects(line.text, self._is_line)
+        return bool(spans) and spans[0][0] == 0
+
+
+def _part(line: SourceLine, start: int, text: bytes) -> SourceLine:
+    place = line.place
+    return SourceLine(LinePlace(place.source, place.number, place.offset + start), text)
+
+
+def _fragment(line: SourceLine, start: int, end: int) -> Iterator[SourceLine]:
+    """The text between whole objects, unless it only separates them."""
+    start = without_separators(line.text, start)
+    if start < end:
+        made = _part(line, start, line.text[start:end])
+        made.is_torn = line.is_torn and end == len(line.text)
+        made.is_beside = True
+        yield made
+
+
+def in_one_line(text: bytes) -> bytes | None:
+    """An object as valid JSON in one line: control characters become escapes; else None."""
+    text = _STRING.sub(lambda string: _CONTROL.sub(_as_escape, string[0]), text)
+    if b"\n" not in text:
+        return text
+    try:
+        return msgspec.json.format(text, indent=-1)
+    except _REFUSED:
+        return None
+
+
+def _as_escape(character: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % character[0][0]
+
+
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_CONTROL: Final = re.compile(rb"[\0-\x1f]")
+_EMPTY: Final = b"\0\r\t \xef\xbb\xbf"
 _BOM: Final = b"\xef\xbb\xbf"
 _decode_values: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_string: Final = msgspec.json.Decoder(str).decode
@@ -463,17 +641,34 @@ def values(line: bytes) -> Values | None:
 
 def first_values(head: bytes) -> Iterator[Values]:
     """The objects at the start of a file; the last one may be cut and then lacks keys."""
-    closing = b"}\n" if b"}\n" in head else b"\n"
-    end = head.find(closing)
-    while end >= 0:
-        start = head.rfind(b"\n", 0, end) + 1
-        found = _values_again(head[start : end + 1])
+    start = 0
+    while (end := head.find(b"\n", start)) >= 0:
+        found = _values_again(head[start:end])
+        if found is None and head.find(b"{", start, end) >= 0:
+            break
         if found is not None:
             yield found
-        end = head.find(closing, end + 1)
-    cut = leading_values(head[head.rfind(b"\n") + 1 :])
+        start = end + 1
+    if end < 0 and not head.startswith(b"[", start):
+        cut = leading_values(head[start:])
+        if cut is not None:
+            yield cut
+        return
+    lines = _lines_again(head[start:])
+    whole = [found for line in lines if (found := values(line)) is not None]
+    yield from whole
+    cut = None
+    if not whole:
+        cut = leading_values(head[start:])
+    elif values(lines[-1]) is None:
+        cut = leading_values(lines[-1])
     if cut is not None:
         yield cut
+
+
+@lru_cache(maxsize=1)
+def _lines_again(head: bytes) -> Sequence[bytes]:
+    return tuple(lines_in(head))
 
 
 _values_again: Final = lru_cache(maxsize=1)(values)
@@ -507,7 +702,8 @@ def leading_values(start: bytes) -> Values | None:
     return Values(found)
 
 
-_JSON: Final = json.JSONDecoder(parse_int=float)  # int() refuses thousands of digits
+# int() refuses thousands of digits; a string may have control characters
+_JSON: Final = json.JSONDecoder(parse_int=float, strict=False)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 

@@ -10,6 +10,10 @@ zeros in the middle) has no fragments, because its content may still be recogniz
 Invariants: a piece holds bytes of the line, unchanged and in their order; whole objects are never
 lost; a piece taken apart again gives itself.
 
+`spans_of_objects` finds the whole objects in a line of another agent, whose entries have no
+checksum: those at the top, and behind a torn fragment those that are certainly lines of the agent.
+`End` finds the line in which an object ends that began on an earlier one.
+
 `stand_in` makes a replacement for a lost header, so that the rest of the file can be read. A header
 is lost where the first line is not a header and a later line is certainly an entry of this format:
 it has a uuid, a parent and a timestamp, and its checksum is right. The replacement is made from the
@@ -26,6 +30,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from itertools import accumulate, count
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -108,6 +113,83 @@ def take_apart(line: bytes) -> LineParts:
             pieces.append(piece)
         at = _after_gap(text, end)
     return LineParts(pieces, entries, torn)
+
+
+IsLine = Callable[[Mapping[str, Any]], bool]
+"""True if an object, by its keys, is a line of an agent."""
+
+_AS_SPACES: Final = bytes.maketrans(bytes(range(32)), b" " * 32)
+_BETWEEN: Final = re.compile(rb"(?:[\s\0,\[\]]|\xef\xbb\xbf)*+")
+
+
+def without_separators(text: bytes, start: int = 0) -> int:
+    """Where the content of a text begins: past space, commas, brackets and byte order marks."""
+    between = _BETWEEN.match(text, start)
+    return between.end() if between else start
+
+
+def spans_of_objects(line: bytes, is_line: IsLine) -> list[tuple[int, int]]:
+    """Where the whole objects of a line begin and end.
+
+    An object counts if nothing but separators is before it, or if it is a line by its keys. Control
+    characters within strings are allowed. The time is linear in the line's length: what many
+    beginnings of objects in a fragment may cost is bounded.
+    """
+    broken = _Broken(line.translate(_AS_SPACES).decode("latin-1") + _END)
+    spans: list[tuple[int, int]] = []
+    left = _TRIES * len(line) + _LEAST
+    at = done = 0
+    is_list = line[done : without_separators(line)].count(b"[") > 0
+    while left > 0 and (start := line.find(b"{", at)) >= 0:
+        found, end = broken.object_at(start)
+        left -= max(end - start, _COST if found is None else 0)
+        if found is None:
+            at = start + 1
+            continue
+        at = end
+        is_at_top = not is_list and without_separators(line, done) == start
+        if is_at_top or is_line(found):
+            spans.append((start, end))
+            done = end
+    return spans
+
+
+_TRIES: Final = 32
+_LEAST: Final = 1 << 22
+_COST: Final = 4096  # of a try in vain, at least, in bytes
+_STRUCTURE: Final = re.compile(rb'["{}\[\]]')
+_IN_STRING: Final = re.compile(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+
+class End:
+    """Finds the end of an object that takes several lines; `scan` takes them one by one."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._is_in_string = False
+
+    def scan(self, line: bytes, start: int = 0) -> int | None:
+        """Where the object ends in its next line; None if it goes on."""
+        at = start
+        while True:
+            if self._is_in_string:
+                string = _IN_STRING.match(line, at)
+                if string is None:
+                    return None
+                self._is_in_string, at = False, string.end()
+            found = _STRUCTURE.search(line, at)
+            if found is None:
+                return None
+            at = found.end()
+            mark = found[0]
+            if mark == b'"':
+                self._is_in_string = True
+            elif mark in b"{[":
+                self._depth += 1
+            else:
+                self._depth -= 1
+                if self._depth <= 0:
+                    return at
 
 
 class _Broken:

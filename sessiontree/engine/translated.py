@@ -19,7 +19,15 @@ from msgspec.structs import replace
 
 from sessiontree.agents import HEAD
 from sessiontree.agents.agent import Agent, is_of_subagent, session_id
-from sessiontree.agents.base import AgentFacts, AgentSource, EntryDraft, LinePlace, whole_value
+from sessiontree.agents.base import (
+    AgentFacts,
+    AgentSource,
+    EntryDraft,
+    LinePlace,
+    in_one_line,
+    numbered,
+    whole_value,
+)
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MAX_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
@@ -294,7 +302,8 @@ class SourceFile:
             return line
         if self._document is None:  # Latin-1 gives a character a byte, so offsets stay the same
             self._document = self._read(0, self.size).decode("latin-1")
-        return whole_value(self._document, offset) or line
+        value = whole_value(self._document, offset)
+        return line if value is None else in_one_line(value) or value
 
     def _line_at(self, offset: int) -> bytes:
         """The line at an offset; lines near each other are read together."""
@@ -330,6 +339,13 @@ def inherited_lines(agent: Agent, path: str, fs: FileSystem = DISK) -> Iterator[
     """The lines that a session has in other files; none for most."""
     with suppress(SessionTreeError), _source_at(path, fs) as source:
         yield from agent.reader.inherited(source)
+
+
+def lines_as_read(agent: Agent, path: str, fs: FileSystem = DISK) -> Iterator[bytes]:
+    """The lines of a file as the agent meant to write them; see `agents.base.numbered`."""
+    with _source_at(path, fs) as source:
+        for line in numbered(source, agent.reader.line_keys):
+            yield line.text
 
 
 def described(agent: Agent, facts: AgentFacts, path: str, fs: FileSystem) -> AgentFacts:

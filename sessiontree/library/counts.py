@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -22,7 +22,7 @@ from sessiontree.agents.agent import Agent
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.entry import decode_object, seconds_of
 from sessiontree.core.usage import EntryTally, FileCounts, Tally, Usage
-from sessiontree.engine.translated import agent_files, history_files, inherited_lines
+from sessiontree.engine.translated import agent_files, history_files, inherited_lines, lines_as_read
 from sessiontree.errors import CorruptionError, SessionTreeError, TooMuchError
 from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
 from sessiontree.library.root import cache_folder
@@ -245,21 +245,44 @@ def _others(one: SessionInfo) -> list[str]:
 
 def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> FileCounts:
     agent = next((each for each in AGENTS if each.program == one.agent), None)
+    document = _document(one)
+    is_whole = document is None or bool(decode_object(document))
+    if is_whole:
+        counts = _counted(one, others, agent, partial(_lines, one, document, scanner))
+        if agent is None or not counts.damaged:
+            return counts
+    if agent is None or not (is_whole or decode_object(next(lines_as_read(agent, one.file), b""))):
+        raise CorruptionError(f"{one.file} is cut; its turns are not known", one.file, 0)
+    return _counted(one, others, agent, lambda path, find: lines_as_read(agent, path))
+
+
+def _lines(
+    one: SessionInfo, document: bytes | None, scanner: Scanner, path: str, find: Find
+) -> Iterator[bytes]:
+    """The lines of a file of a session that have something to count, as they are."""
+    if document is not None and path == one.file:
+        yield document
+        return
+    for offset, line in scanner.lines(path, find):
+        yield line if offset else line.removeprefix(_BOM)
+
+
+def _counted(
+    one: SessionInfo,
+    others: Sequence[str],
+    agent: Agent | None,
+    lines: Callable[[str, Find], Iterator[bytes]],
+) -> FileCounts:
     tally: Tally = EntryTally() if agent is None else agent.reader.tally()
     find = _with_torn(finder(tally.needles))
     if agent is not None and _may_have_more(agent, one.file):
         for line in inherited_lines(agent, one.file):
             tally.take(line)
-    document = _document(one)
-    if document is not None:
-        if not decode_object(document):
-            raise CorruptionError(f"{one.file} is cut; its turns are not known", one.file, 0)
-        tally.take(document)
-    for offset, line in () if document is not None else scanner.lines(one.file, find):
-        tally.take(line if offset else line.removeprefix(_BOM))
+    for line in lines(one.file, find):
+        tally.take(line)
     for path in others:
         if rollout_of(path) is None and os.path.isfile(path):
-            for _, line in scanner.lines(path, find):
+            for line in lines(path, find):
                 tally.take(line, beside=True)
     return tally.counts()
 

@@ -84,11 +84,16 @@ _SIDE_TYPES: Final = frozenset(
 )
 """The types of lines without a place in the tree."""
 
+_LINE_KEYS: Final = (
+    frozenset({"type", "uuid", "parentUuid"}),
+    frozenset({"type", "sessionId"}),
+)
 _LINES_TO_RECOGNISE: Final = 20
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
 
 
 class ClaudeCodeReader(base.Reader):
+    line_keys = _LINE_KEYS
     needs_opening = False
     has_subagents = True
     reads_twice = True
@@ -140,7 +145,7 @@ class ClaudeCodeReader(base.Reader):
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         collected = _CollectedFacts()
-        main = _Transcript(source, 0, collected)
+        main = _Transcript(source, 0, collected, report)
         facts = collected.facts()
         lines = base.LineMaker(self.name, report, facts.id or "")
         about = {"agentVersion": collected.version, "gitBranch": collected.branch}
@@ -156,7 +161,7 @@ def _subagent(
 ) -> Iterator[base.EntryDraft]:
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
     lane = lane_of_subagent(agent)
-    transcript = _Transcript(source, number, _CollectedFacts(), lane)
+    transcript = _Transcript(source, number, _CollectedFacts(), lines.report, lane)
     transcript.folder = main.folder
     line = base.SourceLine(base.LinePlace(number, 1, 0), b"lane " + lane.encode())
     sidecar = decode_leniently(source.sidecar) if source.sidecar is not None else None
@@ -201,6 +206,7 @@ class _Transcript:
         source: base.AgentSource,
         number: int,
         collected: _CollectedFacts,
+        report: base.Report,
         lane: str | None = None,
     ) -> None:
         self._source = source
@@ -221,7 +227,7 @@ class _Transcript:
         self._first_kept: dict[str, str] = {}  # by the mark of its compaction
         self._nodes: list[ThreadNode | None] = []
         self._queue = Queue()
-        for line in base.numbered(source, number):
+        for line in base.numbered(source, _LINE_KEYS, number, report):
             if not self._nodes and not line.place.offset:
                 self.first = line
             self._last = line.place
@@ -387,7 +393,7 @@ class _Transcript:
     def translated(self, lines: base.LineMaker) -> Iterator[base.EntryDraft]:
         """The version 2 lines; an entry waits until its parent is there."""
         waiting: dict[str, list[tuple[base.SourceLine, ThreadNode]]] = {}
-        numbered = base.numbered(self._source, self._number)
+        numbered = base.numbered(self._source, _LINE_KEYS, self._number)
         for line, node in zip(numbered, self._nodes, strict=False):
             if node is None:
                 yield from self._side_line(line, lines)

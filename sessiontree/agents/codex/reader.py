@@ -154,7 +154,7 @@ class _ReadPlan:
 
 
 def _segment(id: str, number: int, source: base.AgentSource) -> Segment:
-    first = next(base.numbered(source, number), None)
+    first = next(base.numbered(source, _LINE_KEYS, number), None)
     line = None if first is None else first.values
     meta = base.Values({})
     if line is not None and line.text("type") == "session_meta":
@@ -184,6 +184,7 @@ _SIDE_TYPES: Final = _TYPES | {
     *("world_state", "token_usage_record", "dynamic_tools_updated", "security_risk_score"),
     *("realtime_item", "inter_agent_communication", "inter_agent_communication_metadata"),
 }
+_LINE_KEYS: Final = (frozenset({"type", "payload"}),)
 _SILENT_ITEMS: Final = frozenset({"ghost_snapshot", "other"})
 """Items that Codex does not send to a model."""
 
@@ -194,6 +195,7 @@ _META: Final = {"metadata": {"isMeta": True}}
 
 
 class CodexReader(base.Reader):
+    line_keys = _LINE_KEYS
     repeating = b'"compacted"'
     has_facts_beside = True
     shares_origins = True
@@ -215,10 +217,7 @@ class CodexReader(base.Reader):
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         facts = base.AgentFacts()
         first: str | None = None
-        for line in head.split(b"\n"):
-            found = base.values(line)
-            if found is None:
-                continue
+        for found in base.first_values(head):
             payload = found.inside("payload")
             if found.text("type") == "session_meta" and facts.id is None:
                 facts = _facts(found, payload)
@@ -253,7 +252,7 @@ class CodexReader(base.Reader):
     def inherited(self, source: base.AgentSource) -> Iterator[bytes]:
         for segment in planned(source, lambda kind, place, cause: None)[:-1]:
             end = None if segment.is_own else max(segment.ends, key=_place, default=None)
-            for line in base.numbered(segment.source, segment.number):
+            for line in base.numbered(segment.source, _LINE_KEYS, segment.number):
                 if end is not None:
                     found = line.values or base.Values({})
                     if end.is_at(found.value("ordinal"), line.place.offset):
@@ -339,7 +338,7 @@ class _Rollout:
         waiting = sorted(set(segment.ends), key=_place)
         last: Any = None
         after = 0
-        for line in base.numbered(segment.source, segment.number):
+        for line in base.numbered(segment.source, _LINE_KEYS, segment.number, self.lines.report):
             found = line.values
             ordinal = None if found is None or not waiting else found.value("ordinal")
             while waiting and waiting[0].is_at(ordinal, line.place.offset):

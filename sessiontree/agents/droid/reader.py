@@ -40,6 +40,7 @@ _REMINDER: Final = "<system-reminder>"
 _CONTEXT: Final = "context-"
 """How the ids of all messages begin that Droid adds before a prompt."""
 
+_LINE_KEYS: Final = (frozenset({"type", "id", "message"}), frozenset({"type", "id", "owner"}))
 _UNTITLED: Final = "New Session"
 _REASONING: Final = "chatCompletionReasoningContent"
 _MAX_UNTIMED: Final = 20
@@ -47,6 +48,8 @@ _MAX_UNTIMED: Final = 20
 
 
 class DroidReader(base.Reader):
+    line_keys = _LINE_KEYS
+
     def recognises(self, head: bytes) -> bool:
         """Whether the first object is a `session_start` with an id, a title and an owner."""
         first = next(base.first_values(head), None)
@@ -77,7 +80,7 @@ class DroidReader(base.Reader):
         return DroidTally()
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
-        numbered = base.numbered(source)
+        numbered = base.numbered(source, _LINE_KEYS, 0, report)
         above: list[base.SourceLine] = []
         for line in numbered:
             if (first := line.values) is not None:

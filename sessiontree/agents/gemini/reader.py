@@ -130,11 +130,18 @@ _NOTES: Final = frozenset({"info", "warning", "error"})
 _KEYS: Final = ("sessionId", "projectHash", "startTime", "lastUpdated")
 """The keys at the start of a document."""
 
+_LINE_KEYS: Final = (
+    frozenset({"sessionId", "projectHash"}),
+    frozenset({"id", "timestamp", "type"}),
+    frozenset({"$set"}),
+    frozenset({"$rewindTo"}),
+)
 _OPENING: Final = 4096
 """The bytes at the start of a document that hold those keys."""
 
 
 class GeminiReader(base.Reader):
+    line_keys = _LINE_KEYS
     has_subagents = True
     has_facts_beside = True
     is_of_lines = False
@@ -196,15 +203,17 @@ class GeminiReader(base.Reader):
         return GeminiTally()
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
-        lines = base.numbered(source)
-        first = next(lines, base.SourceLine(base.START, b""))
-        opening = first.values
-        if opening is None:
+        if _is_cut_document(_start_of(source)):
             yield from self._document(source, report)
             return
+        lines = base.numbered(source, _LINE_KEYS, 0, report)
+        first = next(lines, base.SourceLine(base.START, b""))
+        opening = first.values or base.leading_values(first.text) or base.Values({})
         made = base.LineMaker(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(made, source)
         yield chat.header(first, opening, _project_in(source))
+        if first.values is None:
+            yield from chat.take(first)
         messages = opening.value("messages")
         if isinstance(messages, list):
             yield from chat.replaced(messages, first)
@@ -242,6 +251,19 @@ class _MessageKeys(msgspec.Struct):
 
 
 _decode_keys: Final = msgspec.json.Decoder(_MessageKeys).decode
+
+
+def _start_of(source: base.AgentSource) -> bytes:
+    """The first line; if it is not an object, what follows it up to the next one, too."""
+    start: list[bytes] = []
+    for _, line in source.lines():
+        is_whole = base.values(line) is not None
+        if start and (is_whole or sum(map(len, start)) > _OPENING):
+            break
+        start.append(line)
+        if is_whole:
+            break
+    return b"\n".join(start)
 
 
 def _not_needed(
@@ -285,7 +307,7 @@ def _subagents(
     for number, beside in enumerate(source.beside(), 1):
         agent = beside.name.removesuffix(".jsonl")
         chat = _Chat(lines, beside, lane_of_subagent(agent))
-        rest = base.numbered(beside, number)
+        rest = base.numbered(beside, _LINE_KEYS, number, lines.report)
         for first in rest:
             yield chat.subagent(first, main.callers.get(agent))
             break
@@ -639,7 +661,7 @@ def _cwd(opening: base.Values) -> str | None:
 
 def _first_prompt(head: bytes) -> str | None:
     messages = (text for _, text in _messages_of(head))
-    for text in messages if _is_document(head) else _messages_in(head.split(b"\n")):
+    for text in messages if _is_document(head) else _messages_in(base.lines_in(head, _LINE_KEYS)):
         message = base.values(text) if b'"user"' in text else None
         if message is None or message.text("type") != "user":
             continue
@@ -670,10 +692,13 @@ def _time_of_batch(tail: bytes) -> str | None:
 
 def _is_document(head: bytes) -> bool:
     """Whether this is the older form: over many lines, or with messages in the first line."""
-    if head.startswith(b"{\n"):
-        return True
     opening = base.values(head.partition(b"\n")[0])
-    return opening is None or opening.value("messages") not in (None, [])
+    return _is_cut_document(head) if opening is None else bool(opening.value("messages"))
+
+
+def _is_cut_document(start: bytes) -> bool:
+    """Whether the first line is not an object, and begins one with a list of messages."""
+    return base.values(start.partition(b"\n")[0]) is None and b'"messages"' in start[:_OPENING]
 
 
 def _messages_of(document: bytes) -> Iterator[tuple[int, bytes]]:

@@ -45,6 +45,7 @@ _KNOWN: Final = frozenset(
         "context_edit",
     }
 )
+_LINE_KEYS: Final = (frozenset({"type", "id", "parentId"}), frozenset({"type", "version", "id"}))
 _LISTS: Final = frozenset({"assistant", "toolResult"})
 """The roles whose content is a list of blocks, never a string."""
 
@@ -59,6 +60,8 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class PiReader(base.Reader):
+    line_keys = _LINE_KEYS
+
     def recognises(self, head: bytes) -> bool:
         """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
         first = next(base.first_values(head), None)
@@ -95,7 +98,7 @@ class PiReader(base.Reader):
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         entries: _Entries | None = None
-        for line in base.numbered(source):
+        for line in base.numbered(source, _LINE_KEYS, 0, report):
             if entries is not None:
                 yield from entries.translated(line)
                 continue

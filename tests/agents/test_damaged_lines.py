@@ -1,0 +1,149 @@
+"""Entries in damaged lines of agents' files: each whole one is read, found and counted."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, SessionTreeError, Store
+from sessiontree.agents import base, recognise
+from sessiontree.core.salvage import spans_of_objects
+from sessiontree.library.counts import CountCache
+from sessiontree.library.listing import facts_of
+from tests.agents import test_bad_input
+from tests.support.table import for_each
+
+LOGS = test_bad_input.LOGS
+Damage = Callable[[list[bytes]], bytes]
+
+
+def fused(lines: list[bytes]) -> bytes:
+    return lines[0] + b"\n" + b"".join(lines[1:]) + b"\n"
+
+
+def torn_then_appended(lines: list[bytes]) -> bytes:
+    torn = (line[: len(line) * 2 // 3] + line + b"\n" for line in lines[1:])
+    return lines[0] + b"\n" + b"".join(torn)
+
+
+def as_list(lines: list[bytes]) -> bytes:
+    return b"[" + b", ".join(lines) + b"]\n"
+
+
+def with_commas(lines: list[bytes]) -> bytes:
+    return b",\n".join(lines) + b"\n"
+
+
+def by_jq(lines: list[bytes]) -> bytes:
+    return b"\n".join(json.dumps(json.loads(line), indent=2).encode() for line in lines) + b"\n"
+
+
+def as_list_by_jq(lines: list[bytes]) -> bytes:
+    return json.dumps([json.loads(line) for line in lines], indent=2).encode() + b"\n"
+
+
+def with_raw_newlines(lines: list[bytes]) -> bytes:
+    return b"\n".join(line.replace(b"last\\n", b"last\n\n") for line in lines) + b"\n"
+
+
+DAMAGES: list[Damage] = [
+    fused,
+    torn_then_appended,
+    as_list,
+    with_commas,
+    by_jq,
+    as_list_by_jq,
+    with_raw_newlines,
+]
+
+
+def texts(file: Path) -> list[str]:
+    with Session.open(file, readonly=True) as session:
+        return [json.dumps(message) for message in session.context().messages]
+
+
+@for_each("made", LOGS)
+def test_each_whole_entry_of_a_damaged_line_is_read_and_found(
+    made: test_bad_input.Make, tmp_path: Path
+) -> None:
+    file = made(tmp_path / "session.jsonl")
+    lines = file.read_bytes().replace(b"last", b"last\\none").splitlines()
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    said, counts = texts(file), CountCache(None).count(facts_of(str(file)))
+    for damage in DAMAGES:
+        content = damage(lines)
+        file.write_bytes(content)
+        expected = [text.replace("last\\n", "last\\n\\n") for text in said]
+        assert texts(file) == (expected if damage is with_raw_newlines else said), damage
+        found = CountCache(None).count(facts_of(str(file)))
+        assert (found.turns, found.usage) == (counts.turns, counts.usage), damage
+        assert list(Store(tmp_path).search("last")), damage
+        with Session.open(file, readonly=True) as session:
+            damages = [one for one in session.damage if one.kind in ("layout", "unreadable")]
+            assert damages, damage
+            for one in damages:
+                start = content.rfind(b"\n", 0, one.offset) + 1
+                assert content.count(b"\n", 0, start) + 1 == one.line, damage
+
+
+@for_each("made", LOGS)
+def test_an_entry_is_found_behind_a_fragment_of_any_length(
+    made: test_bad_input.Make, tmp_path: Path
+) -> None:
+    agent = recognise(made(tmp_path / "session.jsonl").read_bytes())
+    assert agent is not None
+    for line in (tmp_path / "session.jsonl").read_bytes().splitlines()[1:]:
+        for end in range(1, len(line)):
+            source = base.PartOfSource("x", [(0, line[:end] + line)])
+            found = [each.text for each in base.numbered(source, agent.reader.line_keys)]
+            assert found == [line[:end], line]
+
+
+def test_what_a_fragment_quotes_does_not_come_to_life(tmp_path: Path) -> None:
+    file = test_bad_input.claude_code(tmp_path / "session.jsonl")
+    call = b'"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"t","input":{"a":1}}'
+    torn = b'{"type":"assistant","uuid":"z","message":{"role":"assistant",' + call
+    file.write_bytes(file.read_bytes() + torn + b"\n")
+    with Session.open(file, readonly=True) as session:
+        assert session.damage[-1].cause == "the line is not JSON and was skipped"
+        assert test_bad_input.last_said(session) == "say last"
+
+
+def test_an_object_is_found_whatever_stands_before_it() -> None:
+    entry = b'{"type":"user","uuid":"u","parentUuid":null,"x":"a{\\"b\\":1}"}'
+    keys = frozenset({"type", "uuid", "parentUuid"})
+    rng = random.Random(5)
+    for _ in range(300):
+        before = bytes(rng.choices(b'{}[]:,"\\ax1 \n', k=rng.randrange(30))).replace(b"\n", b"")
+        line = before + entry
+        spans = spans_of_objects(line, lambda found: keys <= found.keys())
+        if before.endswith(b"\\"):
+            continue
+        assert (len(before), len(line)) in spans or not before.rstrip(b" ").endswith(b"}"), before
+
+
+def test_lines_read_ahead_in_vain_are_bounded() -> None:
+    read = 0
+
+    class Counted(base.PartOfSource):
+        def lines(self):  # type: ignore[no-untyped-def]
+            nonlocal read
+            for each in super().lines():
+                read += 1
+                yield each
+
+    lines = [(at * 2, b"{" + b" " * 200) for at in range(2_000)]
+    given = list(base.numbered(Counted("x", lines), (frozenset({"a"}),)))
+    assert [line.place.offset for line in given] == [at for at, _ in lines]
+    assert read == len(lines)
+
+
+def test_a_list_that_holds_no_lines_is_no_session(tmp_path: Path) -> None:
+    file = tmp_path / "list.jsonl"
+    file.write_text('[{"a": 1}, {"b": [2]}]\n')
+    with pytest.raises(SessionTreeError, match=r"jq -c"):
+        Session.open(file, readonly=True)
