@@ -177,7 +177,6 @@ class Reader(Protocol):
     has_result_files: bool = False  # whether `metadata.toolResults` names files beside a session
     line_keys: LineKeys = ()  # what tells a line of the agent from an object within one
     session_keys: frozenset[str] = frozenset()  # keys of a line that say which session it is of
-    repeating: bytes = b""  # what each line has that may repeat prompts above it; empty: none does
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -199,10 +198,6 @@ class Reader(Protocol):
     def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:
         """The keys of the first line that the header does not hold, of those it lacks by name."""
         return left
-
-    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
-        """Whether the entries of a line repeat prompts above it."""
-        return False
 
     def with_sidecar(self, facts: AgentFacts, sidecar: bytes | None) -> AgentFacts:
         """The facts with those in the file that describes a session; see `AgentSource.sidecar`."""

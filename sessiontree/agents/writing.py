@@ -38,10 +38,11 @@ from sessiontree.core.entry import Entry, decode_object, seconds_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.limits import Budget
-from sessiontree.core.message import Message, result_ids
+from sessiontree.core.message import REPEATS, Message, result_ids
 from sessiontree.errors import EntryError, NothingToDoError
 
 PIECES: Final = frozenset({"block", "message_end"})
+_KNOWN_METADATA: Final = frozenset({"isMeta", REPEATS})
 CHANGES_ABOVE: Final = PIECES | {"compaction", "context_edit", "merge"}
 """The types of entries that change what stands above them, or have it in several places."""
 
@@ -785,5 +786,7 @@ def _note_losses_of(source: SessionSource, entry: Entry, program: str) -> None:
     message = keys.get("message")
     if isinstance(message, dict) and message.get("role") == "system":
         source.losses.add(LOSS_OF_SYSTEM.format(program))
-    written = ("message", "metadata") if keys.get("metadata") == {"isMeta": True} else ("message",)
+    metadata = keys.get("metadata")
+    is_known = isinstance(metadata, dict) and metadata.keys() <= _KNOWN_METADATA
+    written = ("message", "metadata") if is_known else ("message",)
     source.losses.keys_in(keys, entry, written)

@@ -387,12 +387,13 @@ def begins_turn(keys: Mapping[str, Any]) -> bool:
 
     A command that the user typed is one, such as `/review`. Other messages with `isMeta` in the
     metadata are not, as the program wrote them in the user's name; nor is a message that says that
-    the user interrupted the agent. What the user typed is one, even where no message has it.
+    the user interrupted the agent, nor what a compaction repeats. What the user typed is one, even
+    where no message has it.
     """
     message = keys.get("message")
     if not isinstance(message, dict):
         return typed_text(keys) is not None
-    if not is_prompt(message):
+    if not is_prompt(message) or repeated_by(keys) is not None:
         return False
     if is_generated(keys):
         return is_typed_command(message)
@@ -403,6 +404,23 @@ def is_generated(keys: Mapping[str, Any]) -> bool:
     """True if a program marked an entry as its own, also a command, which it wraps in tags."""
     metadata = keys.get("metadata")
     return isinstance(metadata, dict) and metadata.get("isMeta") is True
+
+
+REPEATS: Final = "repeats"
+"""The key in the metadata of an entry that a compaction lists for the model.
+
+Its value is the uuid of the entry that it repeats, or null if no other entry says the same.
+"""
+
+
+def repeated_by(keys: Mapping[str, Any]) -> str | None:
+    """The uuid of the entry that said what an entry only repeats, for the model; None if it is new.
+
+    An agent that compacts lists what stays in the context. People read it where it was said.
+    """
+    metadata = keys.get("metadata")
+    repeated = metadata.get(REPEATS) if isinstance(metadata, dict) else None
+    return repeated if isinstance(repeated, str) else None
 
 
 def is_typed_command(message: Message) -> bool:

@@ -38,7 +38,7 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Read, whole_lines
 from sessiontree.storage.names import path_in, read_side_file
 from sessiontree.text.pattern import Pattern, lines_with
-from sessiontree.views.messages import with_messages
+from sessiontree.views.messages import is_repeat, with_messages
 from sessiontree.views.work import message_of
 
 _SNAPSHOT: Final = b'"claude-code:file-history-snapshot"'
@@ -87,7 +87,8 @@ def file_events(
     with cursor.alone():
         entries = _entries_about(cursor, names) if names else cursor.reader.entries()
         for entry, message in with_messages(entries, cursor.messages, is_wanted=_is_handle):
-            events.take(entry, message)
+            if not is_repeat(entry, cursor.reader.index):
+                events.take(entry, message)
     found = events.found()
     moments = {id(event): _moment(event) for event in found}
     last = 0.0

@@ -29,6 +29,7 @@ from sessiontree.core.message import (
     calls_of,
     failure_in,
     message_in,
+    repeated_by,
     speaker_named,
     tools_of,
 )
@@ -143,6 +144,7 @@ class FileSearch:
         self._session = ""
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
+        self._said: dict[str, bool] = {}  # whether the file has an entry that others repeat
         self._is_begun = False
         self._unread = 0
         self._last_unread = b""
@@ -311,12 +313,28 @@ class FileSearch:
 
     def _is_wanted(self, entry: Entry) -> bool:
         wanted = self._wanted
+        if self._is_repeat(entry):
+            return False
         if wanted.conversation and entry.type == "custom" and not _is_said(entry.as_stored):
             return False
         if wanted.roles and not _has_role(entry, wanted.roles):
             return False
         since = wanted.since
         return since is None or moment(entry.timestamp) >= since.timestamp()
+
+    def _is_repeat(self, entry: Entry) -> bool:
+        """True if an entry repeats another one of this file."""
+        repeated = repeated_by(entry.as_stored)
+        if repeated is None:
+            return False
+        if self._start is not None and self._start.agent is not None:
+            return True
+        if repeated not in self._said:
+            find = Pattern(repeated).candidates
+            lines = Scanner().lines(self._file, find)
+            uuids = (decode_object(line).get("uuid") for _, line in lines)
+            self._said[repeated] = repeated in uuids
+        return self._said[repeated]
 
     def _is_on_path(self, entry: Entry) -> bool:
         if self._path is None:

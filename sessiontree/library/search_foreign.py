@@ -45,8 +45,6 @@ from sessiontree.storage.log import Log
 from sessiontree.storage.names import Report
 from sessiontree.storage.places import open_log
 from sessiontree.storage.scanner import DecompressedFile, Find, Scanner
-from sessiontree.text.pattern import lines_with
-from sessiontree.text.preview import role
 
 
 class ForeignFile:
@@ -133,7 +131,6 @@ class ForeignFile:
     def _of_lines(
         self, reader: Reader, find: Find, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[Entry | None]:
-        has_prompt = False
         left = 5000  # the whole file costs less than more lines, each translated alone
         for number, file in enumerate(self.files):
             if number and names_match(file, find):
@@ -146,25 +143,15 @@ class ForeignFile:
                 if entry is not None:
                     uuid = self._uuid(entry, number, offset, line)
                     entry = entry if entry.uuid == uuid else replace(entry, uuid=uuid)
-                    has_prompt = has_prompt or role(entry) == "user"
                     if len(self.files) > 1 and self._may_be_caller(line, find):
                         entry = None
                 yield entry
-        if has_prompt and self._repeats_prompts(reader):
-            yield None
 
     def _may_be_caller(self, line: bytes, find: Find) -> bool:
         """True if a uuid in a line may match; a subagent's entries name that of its caller."""
         body = decode_object(line)
         names = ("uuid", "parentUuid", "sourceToolAssistantUUID")
         return any(_is_in(str(body.get(name)).encode("utf-8", "replace"), find) for name in names)
-
-    def _repeats_prompts(self, reader: Reader) -> bool:
-        """True if a line repeats the prompts above it, so that each is found there too."""
-        if not reader.repeating:
-            return False
-        found = Scanner().lines(self.files[0], partial(lines_with, reader.repeating))
-        return any(reader.repeats_prompts(decode_object(line)) for _, line in found)
 
     def _of_version_1(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         session_id = str(decode_object(rest_of_line(self._log.read, 0)).get("id", ""))

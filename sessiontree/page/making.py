@@ -33,7 +33,7 @@ from sessiontree.page.markup import MAX_COLOURED, Colours
 from sessiontree.page.panels import NOTHING, ContextRules, Found, found_in
 from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, PageRow, TurnRows
 from sessiontree.page.templates import Templates
-from sessiontree.views.messages import is_said
+from sessiontree.views.messages import is_repeat, is_said
 from sessiontree.views.turns import SessionOutline, Subagent, Turn
 from sessiontree.views.words import work_parts
 
@@ -189,11 +189,13 @@ class _Making:
         self._spent: list[Found] = []
         self._annotations = 0  # that follow each other and have rows, up to the entry taken
         self._more = 0  # those behind them
+        self._repeats = 0  # messages that a compaction repeats, up to the entry taken
         self._blocks = 0  # of its messages, each of which may be a row
 
     def take(self, entry: Entry, row: int) -> None:
         """Take the next entry of the turn."""
         if entry.type in PIECES:
+            self._end_repeats()
             self._end_annotations()
             if self._pieces and self._pieces[0][0].get("messageUuid") != entry.get("messageUuid"):
                 self._take_pieces()
@@ -202,6 +204,10 @@ class _Making:
         if entry.is_content:
             self._take_pieces()
         self._maker.take(entry)
+        if is_repeat(entry, self._maker.reader.index):
+            self._take_repeat(entry, row)
+            return
+        self._end_repeats()
         start, number = len(self._made), len(self._entries)
         if not _is_annotation(entry):
             self._end_annotations()
@@ -233,6 +239,24 @@ class _Making:
             self._end_annotations()
             self._start_agents(entry)
 
+    def _take_repeat(self, entry: Entry, row: int) -> None:
+        """Take a message that a compaction repeats; those of one compaction share a row."""
+        if not self._repeats:
+            self._end_annotations()
+            self._made.add_more(entry.timestamp)
+            self._made.own(len(self._made) - 1, len(self._entries))
+        self._repeats += 1
+        message = self._maker.contents.whole(entry).body["message"]
+        tokens = self._rules.take_message(
+            message, len(self._entries), is_stray=self._stray(message)
+        )
+        self._entries.append(RenderedEntry(row, len(self._made) - 1, len(self._made), tokens))
+
+    def _end_repeats(self) -> None:
+        if self._repeats:
+            self._made.count_repeats(self._repeats)
+        self._repeats = 0
+
     def _end_annotations(self) -> None:
         """Note that what comes next has rows behind those of the annotations before it."""
         if self._more:
@@ -241,6 +265,7 @@ class _Making:
 
     def finished(self) -> RenderedTurn:
         """The turn, when all its entries were taken."""
+        self._end_repeats()
         self._end_annotations()
         self._take_pieces()
         for agents in self._waiting.values():

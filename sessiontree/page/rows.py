@@ -177,14 +177,22 @@ class TurnRows:
         self._add(ANNOTATION, words, self._templates.note(words, "", "annotation"))
 
     def add_more(self, time: str | None) -> None:
-        """Add the row of annotations without a row of their own, of which the first has a time."""
+        """Add the row of entries without a row of their own, of which the first has a time."""
         self._time = time
         self._add(ANNOTATION, "", NOTHING)
 
     def count_more(self, count: int) -> None:
         """Say in the last row how many annotations it is of."""
         words = f"{count:,} more annotation{'s' if count > 1 else ''}"
-        head = self._templates.note(words, "without rows of their own", "annotation")
+        self._count(words, "without rows of their own")
+
+    def count_repeats(self, count: int) -> None:
+        """Say in the last row how many repeated messages it is of."""
+        words = f"{count:,} message{'s' if count > 1 else ''} kept"
+        self._count(words, "what the model sees again")
+
+    def _count(self, words: str, detail: str) -> None:
+        head = self._templates.note(words, detail, "annotation")
         self._rows[-1].gist, self._rows[-1].head = words, str(head)
 
     def own(self, first: int, entry: int) -> None:

@@ -216,7 +216,8 @@ _REPEATED: Final = frozenset({"user_message", "agent_message", "agent_reasoning"
 def texts(body: Mapping[str, Any]) -> Iterator[str]:
     """The texts of an entry in their order, its names first.
 
-    An event of Codex that repeats a message has none.
+    An event of Codex that repeats a message has none. The items that a compaction lists are
+    entries of their own.
     """
     if body.get("customType") == "codex:event_msg" and isinstance(event := body.get("data"), dict):
         payload = event.get("payload")
@@ -225,7 +226,19 @@ def texts(body: Mapping[str, Any]) -> Iterator[str]:
     for key in ("name", "label", "note", "preview"):  # people gave them, to find the entry by
         if isinstance(given := body.get(key), str):
             yield given
-    yield from _strings(body)
+    yield from _strings(_without_listed(body) if body.get("type") == "compaction" else body)
+
+
+def _without_listed(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An imported compaction of Codex without the items that it lists."""
+    original = body.get("original")
+    if not isinstance(original, dict):
+        return body
+    payload = original.get("payload")
+    if not isinstance(payload, dict) or "replacement_history" not in payload:
+        return body
+    rest = {key: payload[key] for key in payload if key != "replacement_history"}
+    return {**body, "original": {**original, "payload": rest}}
 
 
 def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:

@@ -55,6 +55,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.storage.place import is_address
 from sessiontree.text.amounts import counted
 from sessiontree.text.preview import size_in_short
+from sessiontree.views.messages import is_repeat
 from sessiontree.views.parts import Part, note_of, parts, parts_of, split_arguments, title_of
 
 if TYPE_CHECKING:
@@ -524,6 +525,9 @@ class _MarkdownTranscript:
             yield from self._pieces_message()
         if entry.type == HEADER:
             self._masked(dict(entry.body), entry.uuid)
+            return
+        if is_repeat(entry, self._reader.index):
+            self._not_shown["repeated for the model"] += 1
             return
         self._count_blocks(entry)
         if entry.type == "handle":

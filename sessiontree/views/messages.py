@@ -25,8 +25,10 @@ from sessiontree.core.blocks import (
     role_of_entry,
 )
 from sessiontree.core.entry import CONTENT, PIECES, Entry
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import (
     FAILURE,
+    REPEATS,
     TYPED,
     Message,
     begins_turn,
@@ -34,6 +36,7 @@ from sessiontree.core.message import (
     failure_in,
     is_prompt,
     message_in,
+    repeated_by,
     result_ids,
     typed_text,
 )
@@ -46,6 +49,7 @@ AT_ONCE: Final = 1000
 _TYPED: Final = b'"%b"' % TYPED.encode()
 _FAILURE: Final = b'"%b"' % FAILURE.encode()
 _IS_META: Final = b"isMeta"
+_REPEATS: Final = b'"%b"' % REPEATS.encode()
 _WAITING: Final = 8 * 1024 * 1024
 """The most bytes of entries that wait for the handles among them."""
 
@@ -110,7 +114,8 @@ def _begins_turn(entry: Entry) -> bool:
         if not is_prompt(message):
             return False
         line = entry.line
-        if _IS_META not in line and b"\\u" not in line:  # no mark of a program, however written
+        is_plain = _IS_META not in line and _REPEATS not in line
+        if is_plain and b"\\u" not in line:  # no mark of a program, however written
             return begins_turn({"message": message})
     return begins_turn(entry.as_stored)
 
@@ -132,6 +137,25 @@ def failure_of(entry: Entry) -> str | None:
     if entry.type != "custom" or _FAILURE not in entry.line:
         return None
     return failure_in(entry.as_stored)
+
+
+def repeated_in(entry: Entry) -> str | None:
+    """See `repeated_by`; most lines need no decoding for it."""
+    return repeated_by(entry.as_stored) if _REPEATS in entry.line else None
+
+
+def is_of_compaction(entry: Entry) -> bool:
+    """True if a compaction lists an entry, which repeats another one or not."""
+    if _REPEATS not in entry.line:
+        return False
+    metadata = entry.as_stored.get("metadata")
+    return isinstance(metadata, dict) and REPEATS in metadata
+
+
+def is_repeat(entry: Entry, index: Callable[[], TreeIndex]) -> bool:
+    """True if an entry repeats another one of its session, so people do not read it again."""
+    repeated = repeated_in(entry)
+    return repeated is not None and index().row(repeated) != NO_ROW
 
 
 def is_said(entry: Entry) -> bool:

@@ -19,7 +19,7 @@ from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.text.preview import is_uninformative, preview, role, speaker, told
-from sessiontree.views.messages import is_said, with_messages
+from sessiontree.views.messages import is_repeat, is_said, with_messages
 from sessiontree.views.parts import Part, parts_of
 from sessiontree.views.tree import EntryTree, entries_by_row, path_rows
 from sessiontree.views.turns import Turn, TurnBuilder, entries_of
@@ -128,7 +128,7 @@ def said_in(cursor: Cursor, turn: Turn) -> Iterator[tuple[Entry, Message | None]
     """Yield the entries of a turn that say something, each with the message behind its handle."""
     entries = entries_of(cursor, turn)
     for entry, message in with_messages(entries, cursor.messages, is_wanted=is_uninformative):
-        if is_said(entry):
+        if is_said(entry) and not is_repeat(entry, cursor.reader.index):
             yield entry, message
 
 

@@ -36,9 +36,12 @@ from sessiontree.errors import RefError, with_step
 from sessiontree.text.preview import preview
 from sessiontree.views.messages import (
     ResolvedMessages,
+    is_of_compaction,
+    is_repeat,
     is_said,
     is_shown_as_prompt,
     may_be_prompt,
+    repeated_in,
     typed_in,
 )
 from sessiontree.views.tree import (
@@ -390,7 +393,8 @@ def latest(cursor: Cursor, most: int = 600) -> list[Turn]:
 def _read_alone(entries: list[Entry], answers: AnswerUsageDedup) -> Turn:
     first, tally, events = entries[0], WorkTally(), []
     for entry in entries:
-        events += tally.take(entry, answers)
+        if repeated_in(entry) is None:
+            events += tally.take(entry, answers)
     return Turn(
         number=0,
         part=0,
@@ -513,8 +517,8 @@ class TurnBuilder:
                 self._take_back(metadata.get(UNDID) if isinstance(metadata, dict) else None)
             return False
         self._anchors[row] = row
-        is_copy = self._is_copy(row, anchor, entry)
-        asked = not is_copy and is_shown_as_prompt(entry)
+        is_repeated = self._is_repeat(row, anchor, entry)
+        asked = not is_repeated and is_shown_as_prompt(entry)
         is_named = parent != anchor or anchor in self._summaries
         names = self._names.get(parent, ()) if is_named else ()
         if asked or not self._continues(anchor, lane):
@@ -528,7 +532,7 @@ class TurnBuilder:
         if names and entry.type not in SUMMARIES:
             found.names = (*found.names, *names)[:_MAX_NAMES]
         before = self._summaries.pop(anchor, [])
-        events = [] if is_copy else found.tally.take(entry, self._answers)
+        events = [] if is_repeated else found.tally.take(entry, self._answers)
         if entry.type in SUMMARIES:
             self._summaries[row] = [*before, *events][-_MAX_NAMES:]
             if names:
@@ -576,12 +580,14 @@ class TurnBuilder:
             found.events = [event for event in found.events if event.uuid != uuid]
             self._goes_on[found.last] = 0
 
-    def _is_copy(self, row: int, anchor: int, entry: Entry) -> bool:
-        """Whether an entry repeats an earlier one, for a compaction of Codex.
+    def _is_repeat(self, row: int, anchor: int, entry: Entry) -> bool:
+        """True if an entry repeats an earlier one, for a compaction of Codex.
 
-        Codex lists what stays in the context. The reader drops the summary with an edit, and adds
-        the list below it, at the time of the compaction.
+        In imports of older versions no entry says so. There it is what follows a compaction whose
+        summary an edit drops, at the time of the compaction.
         """
+        if is_of_compaction(entry):
+            return is_repeat(entry, lambda: self._tree)
         time = self._copied.get(anchor)
         if time is None or entry.timestamp != time:
             return False

@@ -132,7 +132,7 @@ def test_what_the_program_wrote_is_no_prompt_in_a_history_that_replaces(tmp_path
     lines = [said("user", "one"), line("compacted", message="of it", replacement_history=items)]
     with opened(tmp_path, *lines) as session:
         above = [entry for entry in session.path() if entry.type == "message"][-3:]
-        assert ["metadata" in entry for entry in above] == [True, False, False]
+        assert ["isMeta" in entry["metadata"] for entry in above] == [True, False, False]
 
 
 def test_an_old_compaction_keeps_the_prompts_and_ends_with_the_summary(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from sessiontree import Session
 from sessiontree.agents import AGENTS, HEAD, base, named
+from sessiontree.core.message import repeated_by
 from sessiontree.core.usage import Spent
 from sessiontree.errors import SessionTreeError
 from sessiontree.importing.importer import import_session
@@ -104,7 +105,8 @@ def test_the_tally_is_the_usage_of_the_translated_entries() -> None:
 def test_a_search_finds_the_entries_of_the_opened_file(file: Path, reader: base.Reader) -> None:
     with Session.open(file, readonly=True) as session:
         header, *entries = session.entries()
-    said = {entry.uuid: " ".join(texts(entry.as_stored)) for entry in entries}
+    new = [entry for entry in entries if repeated_by(entry.as_stored) is None]
+    said = {entry.uuid: " ".join(texts(entry.as_stored)) for entry in new}
     for pattern in ("the", "er", '"', "retry", "no such word"):
         hits = search(Pattern(pattern), [str(file)], SearchFilter(), pytest.fail)
         found = Pattern(pattern)

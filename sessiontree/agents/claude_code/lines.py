@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from sessiontree.agents.base import Values
 from sessiontree.agents.claude_code.threads import SYNTHETIC, ThreadNode
 from sessiontree.core.activity import as_typed
-from sessiontree.core.message import is_prompt, is_typed_command, kind_of, text_of
+from sessiontree.core.message import REPEATS, is_prompt, is_typed_command, kind_of, text_of
 from sessiontree.core.usage import FileCounts, Sums, cost_in
 
 LINE: Final = "line"
@@ -46,7 +46,7 @@ GENERATED: Final = re.compile(
 )
 """The starts of user messages that Claude Code generates."""
 
-_CARRIED: Final = frozenset({"isMeta", LINE})
+_CARRIED: Final = frozenset({"isMeta", LINE, REPEATS})
 
 
 def is_carried(metadata: Any) -> bool:

@@ -9,7 +9,8 @@ history before it. An `event_msg` is for the terminal and adds nothing to a cont
 The file is linear: the parent of an entry is the entry before it. A rollback becomes a `branch`
 below the entry before the turns taken back. A `compacted` line becomes a compaction that keeps
 nothing, a `context_edit` that removes its summary, and the history that replaces it:
-`replacement_history`, or in older versions the prompts so far and then the summary.
+`replacement_history`, or in older versions the prompts so far and then the summary. Each
+item of that history has in its metadata the entry above that it repeats, or null.
 
 The first line of a segment may name its history: `history_base`, with the id of another segment (as
 `thread_id`), and the ordinal and the byte where the history ends there. That segment may name a
@@ -31,10 +32,12 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import base
-from sessiontree.agents.codex.items import ABOUT, CodexTally, ParentReplay, is_prompt, is_turn
+from sessiontree.agents.codex.items import ABOUT, is_prompt, is_turn
+from sessiontree.agents.codex.repeats import SaidItems
+from sessiontree.agents.codex.tally import CodexTally, ParentReplay
 from sessiontree.core import limits
 from sessiontree.core.limits import Budget
-from sessiontree.core.message import kind_of
+from sessiontree.core.message import REPEATS, kind_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
 from sessiontree.core.usage import Tally, mode_of
 from sessiontree.errors import SessionTreeError
@@ -191,12 +194,12 @@ _SILENT_ITEMS: Final = frozenset({"ghost_snapshot", "other"})
 _INSTRUCTIONS: Final = ("base_instructions", "instructions")
 """The keys of the first payload that are in the header as its system prompt."""
 
-_META: Final = {"metadata": {"isMeta": True}}
+_META: Final = {"isMeta": True}
+"""The metadata of a message of the role user that Codex wrote."""
 
 
 class CodexReader(base.Reader):
     line_keys = _LINE_KEYS
-    repeating = b'"compacted"'
     has_facts_beside = True
     shares_origins = True
 
@@ -239,13 +242,6 @@ class CodexReader(base.Reader):
         rest = {key: raw for key, raw in payload.raws().items() if key not in _INSTRUCTIONS}
         return {**left, "payload": base.Values(rest).as_json()}
 
-    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
-        payload = body.get("payload")
-        is_old = isinstance(payload, dict) and not isinstance(
-            payload.get("replacement_history"), list
-        )
-        return body.get("type") == "compacted" and is_old
-
     def with_sidecar(self, facts: base.AgentFacts, sidecar: bytes | None) -> base.AgentFacts:
         return replace(facts, name=name_in(sidecar))
 
@@ -282,6 +278,7 @@ class CodexReader(base.Reader):
 class _HistoryItem(NamedTuple):
     """An item of the current history."""
 
+    uuid: str  # of its entry
     parent: str  # the uuid of the entry before it
     prompt: Any  # the item if it is a prompt, else None
     is_turn: bool  # whether Codex counts it when it takes turns back
@@ -292,11 +289,12 @@ class _HistoryState(NamedTuple):
 
     leaf: str
     history: list[_HistoryItem]
+    said: SaidItems
     provider: str | None
-    model: str | None
-    effort: str | None
-    tier: str | None
-    usage: Any
+    model: str | None = None
+    effort: str | None = None
+    tier: str | None = None
+    usage: Any = None
 
 
 class _Rollout:
@@ -310,7 +308,7 @@ class _Rollout:
         self._states: dict[HistoryEnd, _HistoryState] = {}
         self._repeated = Budget(limits.REPEATED_PROMPTS, name=name)
         self._provider = meta.text("model_provider")
-        self._restore(_HistoryState(lines.root, [], self._provider, None, None, None, None))
+        self._restore(_HistoryState(lines.root, [], SaidItems(), self._provider))
 
     def header(self, line: base.SourceLine, facts: base.AgentFacts) -> base.EntryDraft:
         meta = self._meta
@@ -332,7 +330,7 @@ class _Rollout:
         `is_header` is whether its first line is the header already.
         """
         provider = segment.meta.text("model_provider")
-        start = _HistoryState(self.lines.root, [], provider, None, None, None, None)
+        start = _HistoryState(self.lines.root, [], SaidItems(), provider)
         self._restore(start if segment.continues is None else self._states[segment.continues])
         self._segment = segment.id
         waiting = sorted(set(segment.ends), key=_place)
@@ -363,12 +361,13 @@ class _Rollout:
         self.lines.report("history", segment.place, cause)
 
     def _state(self) -> _HistoryState:
-        at = self.lines.leaf, list(self._history), self._provider
+        at = self.lines.leaf, list(self._history), self._said.copy(), self._provider
         return _HistoryState(*at, self._model, self._effort, self._tier, self._usage)
 
     def _restore(self, state: _HistoryState) -> None:
         self.lines.leaf = state.leaf
         self._history = list(state.history)
+        self._said = state.said.copy()
         self._provider = state.provider
         self._model, self._effort, self._tier = state.model, state.effort, state.tier
         self._usage = state.usage
@@ -393,11 +392,12 @@ class _Rollout:
         uuid = self._uuid(line)
         at = found.text("timestamp")
         if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
-            prompt = _prompt_item(payload, found)
-            self._history.append(_HistoryItem(lines.leaf, prompt, _is_turn(payload, found)))
+            item = found.value("payload")
+            begins_turn = self._note(uuid, item)
+            self._said.add(item, uuid)
             fields: dict[str, Any] = {"message": found.fragment("payload")}
-            if prompt is None and payload.text("role") == "user":
-                fields |= _META
+            if item.get("role") == "user" and not begins_turn:
+                fields["metadata"] = _META
             yield lines.entry("message", line, uuid, fields, timestamp=at)
         elif kind == "compacted":
             yield from self._compacted(line, uuid, at, payload)
@@ -451,6 +451,12 @@ class _Rollout:
         uuid = self._uuid(line, name)
         return self.lines.entry(kind, line, uuid, fields, timestamp=at)
 
+    def _note(self, uuid: str, item: Any) -> bool:
+        """Add the item of the next entry to the history; True if it is a prompt."""
+        prompt = item if is_prompt(item) else None
+        self._history.append(_HistoryItem(uuid, self.lines.leaf, prompt, is_turn(item)))
+        return prompt is not None
+
     def _rolled_back(self, turns: Any) -> str:
         """Remove the last turns from the history; the uuid of the entry before them."""
         starts = [n for n, item in enumerate(self._history) if item.is_turn]
@@ -458,6 +464,7 @@ class _Rollout:
             return self.lines.leaf
         cut = starts[-turns] if turns < len(starts) else starts[0]
         parent = self._history[cut].parent
+        self._said.take_back(item.uuid for item in self._history[cut:])
         del self._history[cut:]
         return parent
 
@@ -476,16 +483,18 @@ class _Rollout:
         yield lines.entry("compaction", line, uuid, fields, timestamp=at)
         fields = {"targetUuid": uuid, "replacement": None}
         yield self._extra("context_edit", line, b" edit", fields, at)
+        self._said.add_summary(summary, uuid)
         self._history = []
+        listing = self._said.listing()
         for number, item in enumerate(replacement):
             if not isinstance(item, dict) or kind_of(item) in _SILENT_ITEMS:
                 continue
-            begins_turn = is_prompt(item)
-            prompt = item if begins_turn else None
-            self._history.append(_HistoryItem(lines.leaf, prompt, is_turn(item)))
-            is_meta = item.get("role") == "user" and not begins_turn
-            fields = {"message": item, **(_META if is_meta else {})}
-            yield self._extra("message", line, b" %d" % number, fields, at)
+            name = b" %d" % number
+            own = self._uuid(line, name)
+            begins_turn = self._note(own, item)
+            meta = _META if item.get("role") == "user" and not begins_turn else {}
+            fields = {"message": item, "metadata": {**meta, REPEATS: listing.take(item, own)}}
+            yield lines.entry("message", line, own, fields, timestamp=at)
 
 
 def _place(end: HistoryEnd) -> tuple[int, int]:
@@ -511,17 +520,6 @@ def _facts_of_cut_line(head: bytes) -> base.AgentFacts:
     line = head[brace:].split(b"\n")[0] if start >= 0 and brace >= 0 else b""
     nothing = base.Values({})
     return _facts(nothing, next(base.first_values(line), nothing))
-
-
-def _prompt_item(payload: base.Values, line: base.Values) -> Any:
-    if payload.text("role") != "user" or payload.text("type") != "message":
-        return None
-    item = line.value("payload")
-    return item if is_prompt(item) else None
-
-
-def _is_turn(payload: base.Values, line: base.Values) -> bool:
-    return payload.text("role") == "user" and is_turn(line.value("payload"))
 
 
 def _prompt_text(payload: base.Values) -> str | None:

@@ -38,7 +38,7 @@ from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.header import origin_at
-from sessiontree.core.message import Message, calls_of, is_prompt, kind_of, result_ids
+from sessiontree.core.message import Message, calls_of, is_generated, is_prompt, kind_of, result_ids
 from sessiontree.core.usage import usage_of
 
 _GOOGLE_MODEL: Final = re.compile(r"(gemini|gemma)\b", re.IGNORECASE)
@@ -388,7 +388,7 @@ def _is_meta(entry: Entry) -> bool:
 
     The bytes are looked at first, because an entry that is asked for a key keeps all of them.
     """
-    return b"isMeta" in entry.line and entry.get("metadata") == {"isMeta": True}
+    return b"isMeta" in entry.line and is_generated(entry.as_stored)
 
 
 def _again(unit: _ChatUnit, made: _ChatUnit) -> _ChatUnit | None:
