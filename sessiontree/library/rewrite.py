@@ -172,7 +172,7 @@ def _write(fs: FileSystem, file: str, new: str, change: Change) -> _New:
             cause = in_short(session.notes) or "'sessiontree verify' shows the damage"
             raise with_step(CorruptionError(f"{file} is damaged; {cause}", file, 0), "repair")
         view = session.reader.ready()
-        lines = _Lines(session.reader.blobs, blobs_of(fs, new), change)
+        lines = _WrittenLines(session.reader.blobs, blobs_of(fs, new), change)
 
         def blocks() -> Iterator[bytes]:
             nonlocal changed
@@ -198,7 +198,7 @@ def _write(fs: FileSystem, file: str, new: str, change: Change) -> _New:
         return _New(new, view.size, changed, list(needed))
 
 
-class _Lines:
+class _WrittenLines:
     """The lines of a rewritten session; the blobs that they need are there when one is given."""
 
     def __init__(self, old: Blobs, new: Blobs, change: Change) -> None:

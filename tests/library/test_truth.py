@@ -44,7 +44,8 @@ class Check:
             assert row["file"] in one.files, (row["file"], one)
             if not one.is_fork:  # a subagent's replay of its parent counts for the parent
                 assert tokens(row["usage"]) == sum_of(one.answers), one
-            assert row["estimated"] and not row["cost"], one
+            assert row["estimated"], one
+            assert not row["cost"], one
 
     def sums(self) -> None:
         spent = self.made.spent()
