@@ -140,8 +140,9 @@ def _branch(
         for above, below in (ends, ends[::-1]):
             if ancestry.is_above(above.uuid, below):
                 winner = below
-    about = [one.entry, other.entry]
-    united = {"united": sorted(entry.uuid for entry in about)}
+    united = {"united": sorted((one.uuid, other.uuid))}
+    # Its time is not that of an annotation, which is no activity in the session.
+    about = [place.entry for place in ends]
     return _made({"type": "branch", "metadata": united}, about, winner.uuid, lane)
 
 

@@ -81,6 +81,9 @@ _BREAK_SIGN: Final = re.compile(r"<|\*\*|`|\n|\\n|\\r\\n|\"[ \t]{0,4}[+.]|'[ \t]
 _BROKEN: Final = re.compile(
     rf"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.-]{{3,}}+(?:{_BREAK}[A-Za-z0-9_+/=.-]{{2,}}+){{1,64}}+"
 )
+_WORD_BELOW: Final = re.compile(
+    r"(?:\r?\n|\\r?\\n)[ \t>|#*+]{0,64}[A-Z]?[a-z]{2,24}(?![A-Za-z0-9_+/=.-])"
+)
 _DIGEST: Final = re.compile("(?<![A-Za-z0-9])(?:[0-9a-f]{32,}|[0-9A-F]{32,})(?![A-Za-z0-9])")
 _BASE64: Final = re.compile("[A-Za-z0-9+]{8,}/$")
 _DIGIT: Final = re.compile(r"\d")
@@ -464,7 +467,8 @@ class Redaction:
         for at, word in joined(whole):
             for found in self._found(word.text, self._formats):
                 start, end = word.source(found.start, found.end)
-                if end - start == found.end - found.start:
+                end = self._end_before_word(whole[at + start : at + end], found.rule) + start
+                if _MARKUP.search(whole, at + start, at + end) is None:
                     continue  # it is whole in the text, too
                 if found.rule.name in _OF_WORDS and _DIGEST.search(whole, at + start, at + end):
                     continue  # a digest, and the line above or below it
@@ -472,6 +476,18 @@ class Redaction:
                 if view is not None:
                     start, end = view.source(start, end)
                 yield found._replace(start=start, end=end)
+
+    def _end_before_word(self, broken: str, rule: Rule) -> int:
+        """Where a secret ends that has breaks within.
+
+        That is before a line that begins with a word, if all before the word is a secret already.
+        """
+        for word in _WORD_BELOW.finditer(broken):
+            before = _MARKUP.sub("", broken[: word.start()])
+            spans = self._formats.spans(before)
+            if any(end == len(before) and each.name == rule.name for _, end, each in spans):
+                return word.start()
+        return len(broken)
 
     def command(self, words: list[str]) -> list[tuple[int, int, int, Rule]]:
         """The secrets of a command given as a list: the word, and the span in it."""

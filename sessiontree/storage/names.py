@@ -78,7 +78,8 @@ def path_in(folder: str, *names: str) -> str | None:
 
 def own_folder(file: str) -> str:
     """The folder where Claude Code keeps what belongs to a transcript."""
-    return os.path.splitext(os.path.realpath(file) if os.path.islink(file) else file)[0]
+    real = os.path.realpath(file) if os.path.islink(file) else file
+    return os.path.splitext(real.removesuffix(".zst"))[0]
 
 
 def side_files(file: str, folder: str, report: Report) -> Iterator[str]:

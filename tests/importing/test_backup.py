@@ -84,6 +84,14 @@ def test_sessions_of_all_agents_are_kept_and_nothing_twice(home: Path) -> None:
     assert [state_of(home / top) for top in TOPS] == before
 
 
+def test_a_transcript_beside_its_compressed_copy_is_no_damage(bare: Path) -> None:
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
+    file = written(bare / ".claude" / "projects" / "-p" / "s.jsonl", [user("u", None, "one")])
+    packed = zstandard.ZstdCompressor().compress(file.read_bytes())
+    file.with_name(f"{file.name}.zst").write_bytes(packed)
+    assert backed_up(bare).failed == []
+
+
 def test_what_grew_is_added(home: Path) -> None:
     backed_up(home)
     go_on(transcript(home), "one more")

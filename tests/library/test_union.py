@@ -26,6 +26,7 @@ from sessiontree import (
     sync,
 )
 from sessiontree.core.codec import encode
+from sessiontree.library.listing import facts_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.places import blobs_of, open_log
 from tests.places.kinds import STORES, empty_store, in_store
@@ -166,6 +167,15 @@ def test_an_annotation_moves_no_leaf_whatever_its_time(chat: str, there: str) ->
         assert last_words(file) == "a"
         with Session.open(file, readonly=True) as session:
             assert session.name == "named"
+
+
+def test_a_label_here_and_a_name_there_are_no_activity(chat: str, there: str) -> None:
+    leaf, before = leaf_of(chat), facts_of(chat).modified
+    later = {"parentUuid": leaf, "timestamp": "2040-01-01T00:00:00.000Z"}
+    add(chat, {"type": "label", "uuid": "l", **later, "targetUuid": leaf, "label": "here"})
+    add(there, {"type": "session_info", "uuid": "n", **later, "name": "named"})
+    sync(chat, there)
+    assert facts_of(chat).modified == facts_of(there).modified == before
 
 
 def test_each_lane_has_the_same_leaf(chat: str, there: str) -> None:

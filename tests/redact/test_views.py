@@ -31,6 +31,8 @@ WIDE = "".join(chr(ord(c) + 0xFEE0) for c in KEY)
         (f"ghp_{BODY[:9]}**{BODY[9:]}**", f"{MASK}**"),
         (f"key ghp_{BODY[:9]}\n{BODY[9:]}\n", f"key {MASK}\n"),
         (f"> ghp_{BODY[:9]}\n> {BODY[9:]}", f"> {MASK}"),
+        (f"{KEY}\nBitte weiter", f"{MASK}\nBitte weiter"),
+        (f"{KEY}\nfertig\n{KEY}\nnoch was", f"{MASK}\nfertig\n{MASK}\nnoch was"),
         (f'"ghp_{BODY[:9]}" + "{BODY[9:]}"', f'"{MASK}"'),
         (f'k = "ghp_{BODY[:9]}" \\\n  "{BODY[9:]}"', f'k = "{MASK}"'),
     ],
