@@ -61,6 +61,7 @@ _MAX_LARGEST: Final = 5
 )
 @click.option("--since", metavar="TIME", type=TIME, help="Only sessions that changed since.")
 @click.option("--mask", is_flag=True, help="Mask the secrets of these sessions in the store.")
+@click.option("--prune", is_flag=True, help="Take out long tool output, images and snapshots.")
 @no_pager
 def audit(
     places: tuple[str, ...],
@@ -68,6 +69,7 @@ def audit(
     project: str | None,
     since: datetime | None,
     mask: bool,
+    prune: bool,
     no_pager: bool,
     as_json: bool,
 ) -> None:
@@ -75,7 +77,7 @@ def audit(
     secret is printed. The exit code is 1 if there is one, or a file cannot be searched. Secrets in
     images and in encoded text are not found. Then come sizes by agent, and the largest sessions.
 
-    --mask rewrites sessions in the store; the old ones go to the trash.
+    --mask and --prune rewrite sessions in the store; the old ones go to the trash.
 
     \b
     Example:
@@ -84,10 +86,10 @@ def audit(
     """
     masked = SecretMasking().text
     terminal.mask_with(masked)
-    if mask:
+    if mask or prune:
         if agents or project or since:
-            raise click.UsageError("--mask takes the names of sessions alone")
-        _rewrite(places, masked, as_json=as_json)
+            raise click.UsageError("--mask and --prune take the names of sessions alone")
+        _rewrite(places, masked, mask=mask, prune=prune, as_json=as_json)
         return
     left_out: list[str] = []
     problems: list[str] = []
@@ -140,23 +142,26 @@ def _rows(places: Sequence[str], selection: Selection, report: Report) -> list[S
     return list(found.values())
 
 
-def _rewrite(places: Sequence[str], masked: Callable[[str], str], *, as_json: bool) -> None:
-    """Mask the sessions of the store that places name."""
+def _rewrite(
+    places: Sequence[str], masked: Callable[[str], str], *, mask: bool, prune: bool, as_json: bool
+) -> None:
+    """Mask or prune the sessions of the store that places name."""
     if not places or any(map(is_folder, places)):
-        raise click.UsageError("name each session to mask; 'sessiontree audit' lists them")
+        raise click.UsageError("name each session to rewrite; 'sessiontree audit' lists them")
     root, made = store_at(None).root, []
     for file in dict.fromkeys(file for place in places for file in _own_files(place, root)):
-        done = rewrite.mask(DISK, root, file)
-        if done is None:
-            tell(f"{file}: no secrets found; nothing was done")
-            continue
-        made.append(done)
-        one, kinds = done
-        if not as_json:
-            write(masked(one.file) + "\n")
-        masks = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
-        tell(f"Masked {masks or 'what no entry uses'}: {counted(one.entries, 'entry', 'entries')}")
-        tell(f"The trash has the old session, with its secrets: {one.trashed}")
+        if mask and (hidden := rewrite.mask(DISK, root, file)) is not None:
+            made.append((hidden[0], dict(hidden[1])))
+            masks = ", ".join(f"{kind} {count:,}" for kind, count in hidden[1].items())
+            tell(f"Masked {masks or 'what no entry uses'}")
+        elif mask:
+            tell(f"{file}: no secrets found")
+        if prune and (smaller := rewrite.prune(DISK, root, file)) is not None:
+            made.append((smaller, {}))
+            entries = counted(smaller.entries, "entry", "entries")
+            tell(f"Pruned {entries}: {size_in_short(smaller.freed)} less")
+        elif prune:
+            tell(f"{file}: nothing to prune")
     if as_json:
         out_json_list(
             {
@@ -168,6 +173,10 @@ def _rewrite(places: Sequence[str], masked: Callable[[str], str], *, as_json: bo
             }
             for one, kinds in made
         )
+    for one, _ in made:
+        if not as_json:
+            write(masked(one.file) + "\n")
+        tell(f"The trash has the old session as it was: {one.trashed}")
     if made:
         tell("'sessiontree trash --empty --older-than 0d' removes all that is in the trash")
 
@@ -296,6 +305,6 @@ def _tell_secrets(found: Sequence[ConversationSecrets], rows: Sequence[SessionIn
 def _tell_sizes(sizes: Sequence[FileSize]) -> None:
     """Say how to make the largest files smaller, whose they are."""
     if any(one.is_own for one in sizes):
-        tell("Copies in the store: 'sessiontree gc' and 'trash --empty' free what nothing uses")
+        tell("'audit ID --prune' takes the most out of a session in the store, 'gc' what is unused")
     if any(not one.is_own for one in sizes):
-        tell("Files of agents are never changed: 'backup' saves a session, then delete it there")
+        tell("Files of agents are never changed: 'backup' saves them, then delete them there")

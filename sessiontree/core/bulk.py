@@ -2,15 +2,19 @@
 
 A string counts for the innermost part that says what it is: a picture in a result of a tool is an
 image. Only a snapshot counts whole. Strings that are in a blob count with the size of the blob.
+
+Pruning takes long tool output, images and snapshots out. A stub says what was there; a block of a
+message stays a block, so that the message stays valid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sessiontree.core.handle import blob_of
-from sessiontree.core.media import binary
+from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.media import binary, binary_in
 
 SNAPSHOTS: Final = "snapshots"
 IMAGES: Final = "images"
@@ -108,3 +112,58 @@ def sizes_of(value: Any, sizes: dict[str, int], blobs: set[str]) -> None:
         sizes[kind] = sizes.get(kind, 0) + size
 
     each_string(value, visit)
+
+
+LONGEST: Final = 4096
+"""The characters of what pruning leaves as it is."""
+
+_PRUNED: Final = frozenset({SNAPSHOTS, IMAGES, RESULTS})
+
+T = TypeVar("T")
+
+
+def pruned(value: T) -> T:
+    """A JSON value without long tool output, images and snapshots; the same one if it has none."""
+    made: T = _pruned(value, OTHER, None, _NOTHING)
+    return made
+
+
+def _pruned(value: Any, kind: str, key: str | None, holder: Mapping[str, Any]) -> Any:
+    if isinstance(value, str):
+        if len(value) <= LONGEST:
+            return value
+        size, found = _measured(key, value, holder, kind)
+        return _stub(found, size) if found in _PRUNED else value
+    if isinstance(value, list):
+        items = [_pruned_item(below, kind) for below in value]
+        return items if any(map(_is_other, items, value)) else value
+    if not isinstance(value, Mapping):
+        return value
+    kind = _kind_of(value, kind)
+    made = {name: _pruned_below(value, name, below, kind) for name, below in value.items()}
+    return made if any(map(_is_other, made.values(), value.values())) else value
+
+
+def _pruned_below(part: Mapping[str, Any], key: str, below: Any, kind: str) -> Any:
+    of_key = kind if kind == SNAPSHOTS else _BY_KEY.get(key, kind)
+    if of_key == SNAPSHOTS and isinstance(below, list):
+        size = len(dumps(below))
+        return _stub("snapshot", size) if size > LONGEST else below
+    return _pruned(below, of_key, key, part)
+
+
+def _pruned_item(item: Any, kind: str) -> Any:
+    """An item of a list; a block of an image becomes one of text."""
+    found = binary_in(item) if isinstance(item, Mapping) and kind != SNAPSHOTS else None
+    if found is None or found[1] <= LONGEST:
+        return _pruned(item, kind, None, _NOTHING)
+    of_input = str(item.get("type")).startswith("input_")  # a block of the Responses API
+    return {"type": "input_text" if of_input else "text", "text": _stub(*found)}
+
+
+def _is_other(one: Any, other: Any) -> bool:
+    return one is not other
+
+
+def _stub(what: str, size: int) -> str:
+    return f"[{what}, {size:,} bytes, pruned]"

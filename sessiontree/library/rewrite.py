@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from sessiontree.core.bulk import pruned
 from sessiontree.core.damage import in_short
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.handle import Blob, Handle, blob_of, blobs_needed
@@ -30,6 +31,7 @@ from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import (
     CorruptionError,
+    EntryError,
     ForeignFormatError,
     SessionBusyError,
     SessionTreeError,
@@ -357,7 +359,24 @@ class Masking:
         return content if masked == text[0] else masked.encode()
 
 
-_CHANGES: Final[Mapping[str, Callable[[], Change]]] = {Masking.name: Masking}
+class Pruning:
+    """Takes out what makes sessions large; see `Change`."""
+
+    name = "pruned"
+
+    def value(self, fields: Mapping[str, Any], entry: str) -> Mapping[str, Any]:
+        try:
+            return pruned(fields)
+        except (EntryError, RecursionError):  # no JSON, or nested too deeply: it stays
+            return fields
+
+    def content(self, content: bytes, media_type: str, entry: str) -> bytes:
+        return content
+
+
+_CHANGES: Final[Mapping[str, Callable[[], Change]]] = {
+    each.name: each for each in (Masking, Pruning)
+}
 
 
 def mask(fs: FileSystem, root: str, file: str) -> tuple[Rewritten, Counter[str]] | None:
@@ -375,6 +394,14 @@ def mask(fs: FileSystem, root: str, file: str) -> tuple[Rewritten, Counter[str]]
     for (kind, _), count in masking.redaction.masked.items():
         kinds[kind] += count
     return done, kinds
+
+
+def prune(fs: FileSystem, root: str, file: str) -> Rewritten | None:
+    """Take long tool output, images and snapshots out of a session of a store; None without any.
+
+    Raises as `rewrite`.
+    """
+    return rewrite(fs, root, file, Pruning(), lambda new: None)
 
 
 def _check_masked(file: str) -> None:

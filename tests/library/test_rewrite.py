@@ -16,7 +16,7 @@ from sessiontree import Session, SessionBusyError, Store
 from sessiontree.library import rewrite
 from sessiontree.storage.fs import DISK
 from tests.support.faultydisk import FaultyDisk
-from tests.support.homes import empty_home
+from tests.support.homes import empty_home, files_of_agents, put_sessions, transcript
 from tests.support.sessions import chat
 from tests.support.soak import in_soak
 from tests.support.table import for_each
@@ -152,7 +152,70 @@ def test_an_agents_file_is_refused_with_what_to_do(home: Path) -> None:
     [(), (".",)],
 )
 def test_mask_wants_the_names_of_sessions(home: Path, words: tuple[str, ...]) -> None:
-    assert "name each session to mask" in refused("audit", *words, "--mask", status=2)
+    assert "name each session to rewrite" in refused("audit", *words, "--mask", status=2)
+
+
+RESULT: Final = {
+    "role": "toolResult",
+    "toolCallId": "c",
+    "content": [
+        {"type": "text", "text": "line\n" * 1_000},
+        {"type": "text", "text": "short"},
+        {"type": "image", "source": IMAGE},
+    ],
+}
+
+
+def test_pruning_leaves_stubs_of_what_was_large(home: Path) -> None:
+    shot = {
+        "role": "user",
+        "content": [{"type": "image", "source": {**IMAGE, "data": "iVBOR" * 20_000}}],
+    }
+    call = {"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": LONG}}
+    said = {"role": "assistant", "content": [call]}
+    file = chat(home / "store" / "chat.jsonl", LONG, said, RESULT, shot, cwd="/work")
+    before, size = shape(file), len(in_use(home))
+    shown = run("audit", file, "--prune")
+    assert (shown.exit_code, shown.stdout) == (0, f"{file}\n")
+    assert shape(file) == before
+    with Session.open(file, readonly=True) as session:
+        assert session.verify() == []
+        first, called, result, image = session.context().messages
+    assert (first["content"], called["content"]) == (LONG, [call])
+    assert [block["text"] for block in result["content"]] == [
+        *("[tool output, 5,000 bytes, pruned]", "short", "[image/png, 7,500 bytes, pruned]"),
+    ]
+    assert image["content"] == [{"type": "text", "text": "[image/png, 75,000 bytes, pruned]"}]
+    assert len(in_use(home)) < size - 100_000
+    assert "nothing to prune" in run("audit", file, "--prune").stderr
+
+
+def test_a_pruned_backup_of_each_agent_stays_pruned_and_up_to_date(home: Path) -> None:
+    put_sessions(home)
+    original = transcript(home)
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "line\n" * 9_000}
+    with original.open("a") as opened:
+        opened.write(json.dumps(user("zz", None, [block], toolUseResult={"stdout": LONG})) + "\n")
+    Store().backup()
+    (row,) = (one for one in Store().list() if one.imported_from == original.name)
+    size = len(in_use(home))
+    done("audit", row.file, "--prune")
+    pruned = len(in_use(home))
+    assert pruned < size - 140_000
+    for file in files_of_agents(home):
+        file.touch()
+    with original.open("a") as opened:
+        opened.write(json.dumps(user("zzz", "zz", "and more")) + "\n")
+    done("backup")
+    assert "and more" in Path(row.file).read_text()
+    assert len(in_use(home)) < pruned + 2_000
+
+
+def test_a_snapshot_of_codex_is_pruned_whole() -> None:
+    entry = {"payload": {"replacement_history": [{"text": "word"}] * 2_000}}
+    made = rewrite.Pruning().value({"type": "custom", "original": entry}, "e")
+    stub = made["original"]["payload"]["replacement_history"]
+    assert stub == "[snapshot, 32,001 bytes, pruned]"
 
 
 def test_a_damaged_session_is_refused_and_stays(home: Path) -> None:
