@@ -159,6 +159,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("grep", "find"), ("search",)),
     **dict.fromkeys(("list", "sessions"), ("ls",)),
     **dict.fromkeys(("cost", "costs", "usage"), ("stats",)),
+    **dict.fromkeys(("du", "leaks", "scrub", "secrets"), ("audit",)),
     **dict.fromkeys(("rm", "remove", "delete"), ("trash",)),
     **dict.fromkeys(("check", "fsck"), ("verify",)),
     **dict.fromkeys(("title", "name"), ("rename",)),

@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks.redaction import examples
 from sessiontree import Session, Store
+from sessiontree.library import audit
+from sessiontree.library.places import Selection, conversations_in
 from sessiontree.redact.redaction import PERSONAL
 from tests.support.homes import FOLDERS, empty_home, put_sessions, transcript
 from tests.support.sessions import chat
@@ -288,3 +290,13 @@ def test_the_agent_with_most_and_the_largest_sessions_come_first(home: Path) -> 
     head = next(n for n, line in enumerate(lines) if line.startswith("Largest"))
     assert lines[head + 1].endswith("images 61%")
     assert [one["bytes"] for one in sizes()] == sorted((o["bytes"] for o in sizes()), reverse=True)
+
+
+def test_several_processes_find_what_one_finds(home: Path) -> None:
+    put_sessions(home)
+    for number in range(3):
+        chat(home / "store" / f"{number}.jsonl", f"use {TOKEN}", RESULT)
+    rows = conversations_in([str(home)], Selection(), print)
+    one, two = (audit.audited(rows, print, processes=count) for count in (1, 2))
+    assert one == two
+    assert len(one.secrets) == 3
