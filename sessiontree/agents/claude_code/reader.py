@@ -312,7 +312,7 @@ class _Transcript:
         """The conversation in order, compacted parts included; notes each changed parent."""
         leaf = None if self._is_subagents else main_leaf(nodes, self._by_uuid)
         leaf = leaf or next((node for node in reversed(nodes) if node.is_message), None)
-        responses = Responses(self._by_uuid.values())
+        responses = Responses(self._by_uuid)
         paths: list[list[ThreadNode]] = []
         visited: set[str] = set()
         while leaf is not None and leaf.uuid not in visited:

@@ -64,6 +64,11 @@ class ThreadNode(msgspec.Struct, gc=False):
         return self.says is not None
 
     @property
+    def lane(self) -> tuple[bool, str | None, bool]:
+        """What entries that follow each other have in common."""
+        return self.sidechain, self.agent, self.team
+
+    @property
     def is_main(self) -> bool:
         """Whether it belongs to the conversation of the main agent and the user."""
         return not (self.sidechain or self.meta or self.team)
@@ -270,21 +275,27 @@ def path_to(
     return path
 
 
+_Response = tuple[str, str | None]
+
+
 class Responses:
     """The responses of a file by id, and the results by the entries that they may answer."""
 
-    def __init__(self, nodes: Iterable[ThreadNode]) -> None:
-        self._members: dict[str, list[ThreadNode]] = {}
+    def __init__(self, nodes_by_uuid: Mapping[str, ThreadNode]) -> None:
+        self._members: dict[_Response, list[ThreadNode]] = {}
         self._owners: dict[str, ThreadNode | None] = {}
         self._order: dict[str, int] = {}
+        self._nodes = nodes_by_uuid
+        self._answers: dict[str, str | None] = {}  # of entries of responses
+        self._nearest: dict[str, str | None] = {}  # of other entries
         results: list[ThreadNode] = []
-        for number, node in enumerate(nodes):
+        for number, node in enumerate(nodes_by_uuid.values()):
             self._order[node.uuid] = number
-            if node.response is not None:
-                self._members.setdefault(node.response, []).append(node)
+            if (response := self._response_of(node)) is not None:
+                self._members.setdefault(response, []).append(node)
                 for call in node.calls:  # a call in two responses has no owner
                     owner = self._owners.get(call, node)
-                    is_same = owner is not None and owner.response == node.response
+                    is_same = owner is not None and self._response_of(owner) == response
                     self._owners[call] = node if is_same else None
             elif node.type == "user" and node.has_result and node.parent:
                 results.append(node)
@@ -293,6 +304,47 @@ class Responses:
         for result in results:
             for uuid in self._answered(result, assistants):
                 self._results.setdefault(uuid, []).append(result)
+
+    def _response_of(self, node: ThreadNode) -> _Response | None:
+        """The response that an entry is a part of: its id, and what it answers.
+
+        A replay repeats a response, with its id, below a copy of the prompt.
+        """
+        return None if node.response is None else (node.response, self._above(node))
+
+    def _above(self, node: ThreadNode) -> str | None:
+        """The entry that a response answers: a prompt, or the last entry of another response."""
+        passed: list[str] = []
+        current: str | None = node.uuid
+        while current is not None and current not in self._answers:
+            self._answers[current] = None  # a cycle ends here
+            passed.append(current)
+            asked = self._asked(current)
+            if asked is None or self._nodes[asked].response != node.response:
+                self._answers.update(dict.fromkeys(passed, asked))
+                return asked
+            current = asked
+        found = self._answers.get(current or "")
+        self._answers.update(dict.fromkeys(passed, found))
+        return found
+
+    def _asked(self, uuid: str) -> str | None:
+        """The nearest prompt or entry of a response above an entry."""
+        passed: list[str] = []
+        parent = self._nodes[uuid].parent
+        while parent is not None and parent not in self._nearest:
+            above = self._nodes.get(parent)
+            if above is None:
+                parent = None
+            elif above.response is not None or (above.is_message and not above.has_result):
+                break
+            else:
+                self._nearest[parent] = None  # a cycle ends here
+                passed.append(parent)
+                parent = above.parent
+        found = self._nearest.get(parent, parent) if parent is not None else None
+        self._nearest.update(dict.fromkeys(passed, found))
+        return found
 
     def _answered(self, result: ThreadNode, assistants: Mapping[str, ThreadNode]) -> Iterator[str]:
         """The uuids of the entries that a result may answer."""
@@ -306,16 +358,17 @@ class Responses:
 
     def completed(self, path: list[ThreadNode], visited: set[str]) -> list[ThreadNode]:
         """A path with the parallel calls and results that it misses, which become visited."""
-        anchors = {node.response: node for node in path if node.response is not None}
+        found = ((self._response_of(node), node) for node in path)
+        anchors = {response: node for response, node in found if response is not None}
         missed: dict[str, list[ThreadNode]] = {}
-        for response in dict.fromkeys(node.response for node in path if node.response is not None):
+        for response in anchors:
             added = self._missed(response, path, visited)
             visited.update(node.uuid for node in added)
             missed[anchors[response].uuid] = added
         return [found for node in path for found in (node, *missed.get(node.uuid, ()))]
 
     def _missed(
-        self, response: str, path: Sequence[ThreadNode], visited: set[str]
+        self, response: _Response, path: Sequence[ThreadNode], visited: set[str]
     ) -> list[ThreadNode]:
         members = self._members[response]
         uuids = {member.uuid for member in members}
