@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ import orjson
 from sessiontree.core import limits
 from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
 from sessiontree.core.damage import UNKNOWN_TYPE
-from sessiontree.core.entry import HEADER, decode_leniently
+from sessiontree.core.entry import HEADER, MISSING_PARENT, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.limits import SHORT_BYTES, Budget
@@ -289,8 +289,19 @@ class LineMaker:
         parent: str | None = None,
         lane: str | None = None,
         timestamp: str | None = None,
+        missing: str | None = None,
     ) -> EntryDraft:
-        """The line of an entry below `parent`, by default the leaf; main-lane entries move it."""
+        """The line of an entry below `parent`, by default the leaf; main-lane entries move it.
+
+        `missing` is the parent that it names, if that is not in the file.
+        """
+        if missing is not None:
+            cause = f"the parent {missing} of entry {uuid} is not in the file"
+            self.report(
+                "joined", line.place, f"{cause}; it is joined to the one before it, {parent}"
+            )
+            metadata = {**_decoded(fields.get("metadata")), MISSING_PARENT: missing}
+            fields = {**fields, "metadata": metadata}
         made = {"type": kind, "uuid": uuid, "parentUuid": self.leaf if parent is None else parent}
         if lane is not None:
             made["lane"] = lane
@@ -332,6 +343,61 @@ class LineMaker:
             self.report("unreadable", line.place, cause)
         else:
             self.report("unreadable", line.place, "the line is not JSON and was skipped")
+
+
+def _decoded(metadata: Any) -> dict[str, Any]:
+    if isinstance(metadata, orjson.Fragment):
+        metadata = decode_leniently(json_of(metadata))
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def joins(entries: Iterable[tuple[str, str | None, Hashable]]) -> dict[str, str]:
+    """By its id, the parent for each entry whose own parent is not among them.
+
+    That is the entry before it, of the same lane; among reordered lines, the last one before it
+    that has nothing below it yet. The first entry of a lane has none, and no entry is joined to one
+    below it.
+
+    Args:
+        entries: the id, the parent and the lane of each entry, in the order of the file.
+    """
+    listed = list(entries)
+    ids = {id for id, _, _ in listed}
+    above: dict[str, str] = {}
+
+    def top_of(id: str) -> str:
+        passed = []
+        while id in above:
+            passed.append(id)
+            id = above[id]
+        above.update(dict.fromkeys(passed, id))
+        return id
+
+    for id, parent, _ in listed:
+        if parent in ids and id not in above and top_of(parent) != id:
+            above[id] = parent
+    before: dict[Hashable, list[str]] = {}
+    parents: set[str | None] = set()
+    found: dict[str, str] = {}
+    steps = 2 * len(listed)
+    for id, parent, lane in listed:
+        earlier = before.setdefault(lane, [])
+        if parent is not None and parent not in ids and id not in found:
+            nearest: str | None = None
+            for other in reversed(earlier):
+                steps -= 1
+                if top_of(other) != id:
+                    nearest = nearest or other
+                    if other not in parents:
+                        nearest = other
+                        break
+                if steps < 0:
+                    break
+            if nearest is not None:
+                found[id] = above[id] = parent = nearest
+        earlier.append(id)
+        parents.add(parent)
+    return found
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:

@@ -22,7 +22,16 @@ from sessiontree.context.pairing import ConcatSequence, Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
 from sessiontree.core.blocks import Blocks, EntryContents, Resolve
 from sessiontree.core.codec import Chain
-from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry, edit_of
+from sessiontree.core.entry import (
+    HEADER,
+    KNOWN,
+    MARK_OF_JOINED,
+    MARKERS,
+    SUMMARIES,
+    Entry,
+    edit_of,
+    missing_parent,
+)
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
 
 if TYPE_CHECKING:
@@ -83,12 +92,13 @@ class Contribution:
     takes three times as long.
     """
 
-    __slots__ = ("are_texts", "entries", "messages", "model", "sources", "types")
+    __slots__ = ("are_texts", "entries", "joined", "messages", "model", "sources", "types")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         read = entries.read if isinstance(entries, Chain) else entries
         self.entries = entries
         self.types = {entry.type for entry in read}
+        self.joined = _joined_in(entries)  # the uuids of entries whose own parent is missing
         # those that entries contribute, where they need to be paired and nothing else; otherwise
         # empty
         self.messages: list[Message] = []
@@ -198,6 +208,7 @@ class ContextBuilder:
             visible = _visible(path, self._warnings)
             first, parts = visible[:1], [Contribution(visible[1:])]
         parts = parts or [Contribution(path.entries)]
+        self._warnings += [_GAP.format(uuid) for part in parts for uuid in part.joined]
         types = {kind for part in parts for kind in part.types}
         plain = _REBUILD.isdisjoint(types)
         self._edits: dict[str, Any] = {}
@@ -227,6 +238,8 @@ class ContextBuilder:
         """Take in one more entry at the end; False where the fold must be made anew."""
         if entry.type in _REBUILD:
             return False
+        if missing_parent(entry) is not None:
+            self._warnings.append(_GAP.format(entry.uuid))
         self._take(entry)
         return True
 
@@ -435,6 +448,18 @@ class _Merged:
         found = [self._read.setdefault((entry.uuid, entry.offset), entry) for entry in segment]
         self._again.take(len(segment) - (len(self._read) - known), uuid=merge.uuid)
         return found
+
+
+_GAP: Final = (
+    "the entry before {} is missing from the file; the path continues at the one before it there"
+)
+
+
+def _joined_in(entries: Sequence[Entry]) -> Sequence[str]:
+    """The uuids of the entries that were joined to the one before them in the file."""
+    if isinstance(entries, Chain) and not entries.has(MARK_OF_JOINED):
+        return ()
+    return [entry.uuid for entry in entries if missing_parent(entry) is not None]
 
 
 def _ends_of(merge: Entry) -> tuple[Any, Any]:

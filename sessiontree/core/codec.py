@@ -304,6 +304,10 @@ class Chain(Sequence[Entry]):
             self._messages = []
         return self._entries
 
+    def has(self, mark: bytes) -> bool:
+        """True if some bytes are in the lines."""
+        return self._block.lines.find(mark) >= 0
+
     def uuids(self) -> list[str]:
         """The uuids of the entries, which are not made for that."""
         heads = self.read or map(_decode_head, ended_lines(self._block.lines))

@@ -42,6 +42,7 @@ NEXT_STEP: Final = {
     "drop this entry with 'edit-context'",
     "blob": "put the folder of blobs back beside the file, or the blob from a backup",
     "blob folder": "only the blobs that entries name were checked",
+    "joined": "the path continues at the entry before it; look for the lost line in a backup",
     "layout": "nothing is lost; each entry is read as if it had a line of its own",
     "unreadable": "look at the line; the lines before and after it are read",
     "cut short": "all before the cut is read; the program may be writing, or was stopped",

@@ -70,6 +70,12 @@ class Block(NamedTuple):
         return self.lines[start : self.lines.index(b"\n", start)]
 
 
+MISSING_PARENT: Final = "missingParent"
+"""The key of the metadata of an entry whose parent was not in the file: the uuid of that parent."""
+
+MARK_OF_JOINED: Final = b'"missingParent":'
+"""What the line of such an entry has, and seldom another line."""
+
 _NEAR_NAMES: Final = {
     "id": "uuid",
     "parent": "parent_uuid",
@@ -465,6 +471,15 @@ SUBAGENT: Final = ":subagent"
 """The end of the `customType` of a custom entry that begins the lane of a subagent."""
 
 _NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
+
+
+def missing_parent(entry: Entry) -> str | None:
+    """The parent that was not in the file, of an entry joined to the one before it; else None."""
+    if MARK_OF_JOINED not in entry.line:
+        return None
+    metadata = entry.as_stored.get("metadata")
+    named = metadata.get(MISSING_PARENT) if isinstance(metadata, dict) else None
+    return named if isinstance(named, str) else None
 
 
 def lane_of_subagent(id: str) -> str:

@@ -46,6 +46,7 @@ from sessiontree.core.codec import FORMAT, VERSION, head, lines_in
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import (
     ANNOTATIONS,
+    MARK_OF_JOINED,
     OPTIONAL_REFERENCES,
     REFERENCES,
     Entry,
@@ -591,13 +592,16 @@ class Update:
     def _has_content_at(self, row: int, entry: SourceEntry) -> bool:
         """True if the entry of a row has all content of this one, at the same place.
 
-        Facts about the program may differ, and entries without content may be between.
+        Facts about the program may differ, and entries without content may be between. An entry
+        without its parent is at the same place wherever an earlier import put it.
         """
         stored = self._view.read(self._tree.offsets[row])
         above = self._tree.row(entry.parent)
         if stored is None or above == NO_ROW:
             return False
-        if self._content_above(self._tree.parents[row]) != self._content_above(above):
+        is_joined = MARK_OF_JOINED in entry.fields.get("metadata", b"")
+        above_there = self._content_above(self._tree.parents[row])
+        if not is_joined and above_there != self._content_above(above):
             return False
         there, here = stored.as_stored, decode_object(entry.line(handle_of))
         if stored.type == "custom" and entry.type == "message":  # an older version kept the line

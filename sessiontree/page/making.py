@@ -18,7 +18,7 @@ import msgspec
 
 from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
-from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
+from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object, missing_parent
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.limits import Budget
@@ -216,6 +216,8 @@ class _Making:
             return
         else:
             self._annotations += 1
+        if missing_parent(entry) is not None:
+            self._made.add_gap()
         noted = RenderedEntry(row, 0, 0)
         self._entries.append(noted)
         at = self._take_whole(entry, number, noted)

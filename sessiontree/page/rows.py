@@ -176,6 +176,12 @@ class TurnRows:
         words = f"{plain_line(kind, 60)} without content"
         self._add(ANNOTATION, words, self._templates.note(words, "", "annotation"))
 
+    def add_gap(self) -> None:
+        """Add a row that says that the entry before the next one is missing."""
+        words = "The entry before is missing"
+        more = "joined to the one before it in the file"
+        self._add(CHANGE, words, self._templates.note(words, more, "bad"))
+
     def add_more(self, time: str | None) -> None:
         """Add the row of entries without a row of their own, of which the first has a time."""
         self._time = time

@@ -32,7 +32,7 @@ from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.display import WIDTH, printable
-from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry
+from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry, missing_parent
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.limits import Budget
@@ -363,6 +363,7 @@ class AnswerParts:
         return self._parts
 
 
+_GAP: Final = "*The entry before is missing; joined to the one before it in the file.*"
 _TITLE: Final = 80  # characters
 _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
 _HANDLES_AT_ONCE: Final = 1000  # entries
@@ -523,6 +524,8 @@ class _MarkdownTranscript:
             return
         if entry.is_content:
             yield from self._pieces_message()
+        if missing_parent(entry) is not None:
+            yield from self._apart(_GAP)
         if entry.type == HEADER:
             self._masked(dict(entry.body), entry.uuid)
             return

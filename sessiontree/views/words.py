@@ -53,6 +53,7 @@ EVENTS: Final = {
     "summary": ("↩ summary of a branch that was left", "dim"),
     "merge": ("⇠ merged", "branch"),
     "error": ("✗ the answer failed", "failure"),
+    "gap": ("⋯ the entry before is missing; joined to the one before it in the file", "failure"),
 }
 
 _DETAIL: Final = (

@@ -36,7 +36,7 @@ from sessiontree.core.activity import (
 )
 from sessiontree.core.blocks import is_handle_of_message, role_of_entry
 from sessiontree.core.display import mask_then_cut, one_line
-from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry, moment_of
+from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry, missing_parent, moment_of
 from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
 from sessiontree.core.questions import Question, answers_in, questions_of
 from sessiontree.core.usage import ANSWERS, Usage, advice_in, counts_instead, usage_of
@@ -175,7 +175,8 @@ class TurnEvent(msgspec.Struct, frozen=True):
     """Something in a turn that is not a message of the conversation."""
 
     # `compaction`, `summary` (of a branch that was left), `merge`, `error` (an answer that failed),
-    # `interruption` or `reply` (of the user, to a question of a tool)
+    # `interruption`, `reply` (of the user, to a question of a tool) or `gap` (the entry before is
+    # missing)
     kind: str
     uuid: str  # the uuid of its entry
     text: str  # its text on one line, at most 500 characters
@@ -342,6 +343,12 @@ class WorkTally:
 
     def take(self, entry: Entry, answers: AnswerUsageDedup) -> list[TurnEvent]:
         """Count an entry; the events that it is."""
+        events = self._taken(entry, answers)
+        if missing_parent(entry) is not None:
+            events.insert(0, TurnEvent("gap", entry.uuid, ""))
+        return events
+
+    def _taken(self, entry: Entry, answers: AnswerUsageDedup) -> list[TurnEvent]:
         if entry.type == "usage":
             answers.count(self, entry)
             return []

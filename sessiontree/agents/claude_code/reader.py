@@ -239,6 +239,7 @@ class _Transcript:
                 self._note_queued(line, node)
         nodes = [node for node in self._nodes if node is not None]
         self._by_uuid = by_uuid(nodes)
+        self._missing = self._joined(nodes)
         self._steps = 4 * len(nodes)
         self._given: dict[str, str] = {}
         self._lanes: dict[str, str] = {}
@@ -255,6 +256,15 @@ class _Transcript:
         self._place_queued(path)
         self._on_path = {node.uuid for node in path}
         self._leaf = path[-1].uuid if path else None
+
+    def _joined(self, nodes: list[ThreadNode]) -> dict[str, str]:
+        """Join each entry without its parent to the one before it; the missing parents."""
+        counting = [node for node in nodes if self._by_uuid[node.uuid] is node]
+        found = base.joins((node.uuid, node.parent, node.lane) for node in counting)
+        missing = {uuid: self._by_uuid[uuid].parent or "" for uuid in found}
+        for uuid, parent in found.items():
+            self._by_uuid[uuid].parent = parent
+        return missing
 
     def uuid_of(self, own: str) -> str | None:
         """The uuid given to the line with a uuid of its own; None if there is no such line."""
@@ -489,6 +499,7 @@ class _Transcript:
         if self._lane is not None:
             self._lane_leaf = uuid
         more = {"parent": parent, "lane": lane, "timestamp": node.timestamp or None}
+        more["missing"] = self._missing.get(node.uuid)
         if is_queued:
             named = {"customType": f"{lines.agent}:{QUEUE_OPERATION}"}
             held = {**named, "data": found.as_fragment(), "metadata": {TYPED: True}}

@@ -104,7 +104,8 @@ class PiReader(base.Reader):
                 continue
             header = line.values
             if header is not None and header.text("type") == "session":
-                entries = _Entries(base.LineMaker(self.name, report, header.text("id") or ""))
+                lines = base.LineMaker(self.name, report, header.text("id") or "")
+                entries = _Entries(lines, source)
                 yield entries.header(line, header)
 
 
@@ -124,8 +125,10 @@ def _prompt_in(entry: base.Values) -> str | None:
 
 
 class _Entries:
-    def __init__(self, lines: base.LineMaker) -> None:
+    def __init__(self, lines: base.LineMaker, source: base.AgentSource) -> None:
         self.lines = lines
+        self._source = source
+        self._joins: dict[str, str] | None = None  # made when the first parent is missing
         self._roles: dict[str, str] = {}
         self._prompts: dict[str, _Prompt] = {}
 
@@ -148,8 +151,11 @@ class _Entries:
             return
         kind, id = entry.text("type"), entry.text("id")
         uuid = lines.uuid(id, line)
-        prompt = self._prompts.get(parent := self._parent(entry))
-        more = {"parent": parent, "timestamp": entry.text("timestamp")}
+        parent, missing = self._parent(entry), None
+        if not lines.has(parent) and (joined := self._joined(id)) is not None:
+            parent, missing = joined, parent
+        prompt = self._prompts.get(parent)
+        more = {"parent": parent, "timestamp": entry.text("timestamp"), "missing": missing}
         if prompt is not None:
             self._prompts[uuid] = prompt
         if kind not in _KNOWN or not id:
@@ -171,6 +177,19 @@ class _Entries:
         if "parentId" not in entry:
             return self.lines.leaf
         return entry.text("parentId") or self.lines.root
+
+    def _joined(self, id: str | None) -> str | None:
+        """The entry to be the parent of one whose own is not in the file; None if that is there."""
+        if self._joins is None:
+            numbered = base.numbered(self._source, _LINE_KEYS)
+            lines = (line.values for line in numbered)
+            named = (
+                (own, line.text("parentId"), None)
+                for line in lines
+                if line is not None and "parentId" in line and (own := line.text("id"))
+            )
+            self._joins = base.joins(named)
+        return self._joins.get(id or "")
 
     def _adjusted(
         self, kind: str, uuid: str, entry: base.Values, fields: dict[str, Any]
