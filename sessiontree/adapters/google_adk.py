@@ -12,6 +12,7 @@ Sources: `google.adk.sessions.BaseSessionService` and `google.adk.events.Event` 
 Invariants:
 
 - An event comes back equal to the one that was given.
+- It goes below the last event that its session object has seen, also if others wrote since.
 - It is stored once, also if it is given again.
 - A call is one write under the lock of the file.
 - Nothing is removed.
@@ -43,6 +44,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import (
     EntryError,
+    RefError,
     SessionExistsError,
     SessionNotFoundError,
 )
@@ -320,7 +322,9 @@ class SessionTreeSessionService(BaseSessionService):
     async def append_event(self, session: AdkSession, event: Event) -> Event:
         """See `BaseSessionService.append_event`; the event is durable when the call returns.
 
-        An event that was stored is not stored again. Nothing of a partial event is stored.
+        An event that was stored is not stored again. Nothing of a partial event is stored. If
+        another session object appended since this one was loaded, the event begins a branch below
+        what this one has seen.
 
         Raises:
             SessionNotFoundError: of ADK: there is no such session.
@@ -380,13 +384,19 @@ class SessionTreeSessionService(BaseSessionService):
                 raise UnknownSessionError(f"Session {session.id} not found.") from None
             stack.enter_context(stored.locked())
             latest = _latest(stored)
-            if told["timestamp"] <= latest and _has(stored, told):
+            known = _found(stored, told) if told["timestamp"] <= latest else None
+            if known is not None:
+                session._storage_update_marker = known.uuid
                 return False
-            state = {**_state(stored), **parts.session} if parts.session else None
+            seen = _overtaken(stored, session._storage_update_marker)
+            before = _state(stored) if seen is None else _state_at(stored, seen)
+            is_state = bool(parts.session) or seen is not None
+            state = {**before, **parts.session} if is_state else None
             entries = _entries(told, max(latest, told["timestamp"]), state)
             dumps(entries)  # refused before the states of others change
             self._share(session.app_name, session.user_id, parts)
-            stored.writer.append_all(entries, _parent(stored))
+            last = stored.writer.append_all(entries, _parent(stored) if seen is None else seen)
+            session._storage_update_marker = last.uuid
         return True
 
     @run_again
@@ -416,12 +426,13 @@ class SessionTreeSessionService(BaseSessionService):
             about = session.header["metadata"].get(_KEY)
             if about is None:  # the state of an app or a user
                 raise foreign(file, FOLDER)
-            last = next(_events(session, session.leaf), None)
+            seen = _newest(session)
+            last = _event_in(seen)
             events = _recent(session, config) if with_events else []
             own = _state(session)
         app = self._shared(self._file_of_app(about["app"]))
         user = self._shared(self._file_of_user(about["app"], about["user"]))
-        return AdkSession(
+        loaded = AdkSession(
             id=about["id"],
             app_name=about["app"],
             user_id=about["user"],
@@ -429,6 +440,8 @@ class SessionTreeSessionService(BaseSessionService):
             events=events,
             last_update_time=about["created"] if last is None else last["timestamp"],
         )
+        loaded._storage_update_marker = seen.uuid
+        return loaded
 
 
 def _state(session: Session) -> Json:
@@ -438,11 +451,21 @@ def _state(session: Session) -> Json:
     return dict(state or {})
 
 
+def _state_at(session: Session, entry: Entry) -> Json:
+    """The state behind an entry that is not the leaf."""
+    found = next(
+        (above for above in up(session, entry) if isinstance(above.get(_STATE), dict)), None
+    )
+    state = session.header["metadata"].get(_STATE) if found is None else found[_STATE]
+    return dict(state or {})
+
+
 def _entries(event: Json, latest: float, state: Json | None) -> list[tuple[str, Json]]:
     """The entries of an event, one for each message; the last has the state behind the event.
 
-    It also has the latest time so far: an event that is given again has its own time, so that a
-    later one need not be looked for.
+    The first event of a branch has its state too, so that the last state in the file is that of
+    the leaf. The last entry also has the latest time so far: an event that is given again has its
+    own time, so that a later one need not be looked for.
     """
     about: Json = {"latest": latest}
     entries: list[tuple[str, Json]] = [
@@ -467,6 +490,30 @@ def _parent(session: Session) -> Entry | None:
     )
     last = [*pieces][-1]
     return session.reader.parent(last)
+
+
+def _event_in(entry: Entry) -> Json | None:
+    """The keys of the event that an entry ends, without its parts; None for any other entry."""
+    if entry.type == "custom" and entry.get("customType") == _EVENT:
+        event: Json = entry["data"]
+        return event
+    return (_kept(entry) or {}).get("event")
+
+
+def _newest(session: Session) -> Entry:
+    """The entry that ends the last event of the session; the header without events."""
+    above = up(session, session.leaf)
+    return next((entry for entry in above if _event_in(entry) is not None), session.header)
+
+
+def _overtaken(session: Session, marker: str | None) -> Entry | None:
+    """The entry that a session object saw last, if it is not the newest one any more."""
+    if marker is None or marker == _newest(session).uuid:
+        return None
+    try:
+        return session.entry(marker)
+    except RefError:  # a cut took it
+        return None
 
 
 def _latest(session: Session) -> float:
@@ -515,13 +562,13 @@ def _recent(session: Session, config: GetSessionConfig | None) -> list[Event]:
     return events
 
 
-def _has(session: Session, event: Json) -> bool:
-    """True if an event was stored; events that only share an id are others."""
+def _found(session: Session, event: Json) -> Entry | None:
+    """The entry that ends an event if it was stored; events that only share an id are others."""
 
     def is_it(entry: Entry) -> bool:
         return next(_events(session, entry), None) == event
 
-    return session.reader.last_with(event["id"], is_it) is not None
+    return session.reader.last_with(event["id"], is_it)
 
 
 def _told(event: Event) -> Json:

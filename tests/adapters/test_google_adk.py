@@ -125,7 +125,10 @@ class Services(RuleBasedStateMachine):
         assert _told(ours) == _told(theirs)
         if isinstance(ours, AdkSession) and isinstance(theirs, AdkSession):
             ours.last_update_time = theirs.last_update_time = self.moment
-            self.held.append((theirs, ours))
+            others = [
+                pair for pair in self.held if (pair[1].user_id, pair[1].id) != (user, ours.id)
+            ]
+            self.held = [*others, (theirs, ours)]  # an older object may be stale
 
     @precondition(lambda self: self.held)
     @rule(
@@ -365,5 +368,53 @@ def test_processes_on_one_session_lose_nothing(tmp_path: Path, writers: int) -> 
             for number in range(writers)
         )
     )
-    found = anyio.run(loaded, service)
-    assert sorted(texts(found)) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))
+    with Session.open(service.file_of(**NAMES), readonly=True) as session:
+        said = [entry["message"]["content"][0]["text"] for entry in session.find(type="message")]
+        assert sorted(said) == sorted(f"{n} {k}" for n in range(writers) for k in range(5))
+        last = [f"{n} 4" for n in range(writers)]
+        for tip in session.find(type="message"):
+            text = tip["message"]["content"][0]["text"]
+            if text in last:
+                path = [e["message"]["content"][0]["text"] for e in session.path(tip)[1:]]
+                assert path[-5:] == [f"{text[0]} {k}" for k in range(5)]
+
+
+def test_two_stale_session_objects_begin_two_branches(service: SessionTreeSessionService) -> None:
+    async def talk() -> None:
+        first = await service.create_session(**NAMES)  # type: ignore[arg-type]
+        await service.append_event(first, said("hi"))
+        recent = GetSessionConfig(num_recent_events=0)
+        second = await service.get_session(**NAMES, config=recent)
+        assert second is not None
+        for number in range(3):
+            for session, name in ((first, "a"), (second, "b")):
+                state = EventActions(state_delta={name: number} if number != 1 else {})
+                await service.append_event(session, said(f"{name}{number}", actions=state))
+        found = await loaded(service)
+        assert (texts(found), found.state) == (["hi", "b0", "b1", "b2"], {"b": 2})
+        await service.append_event(first, said("a3"))
+        found = await loaded(service)
+        assert (texts(found), found.state) == (["hi", "a0", "a1", "a2", "a3"], {"a": 2})
+        assert texts(first) == texts(found)
+        await service.append_event(found, said("a4"))
+        assert texts(await loaded(service)) == [*texts(first), "a4"]
+
+    anyio.run(talk)
+    with Session.open(service.file_of(**NAMES), readonly=True) as session:
+        assert len(session.branches()) == 2
+        assert session.verify() == []
+
+
+def test_an_object_that_was_rebuilt_appends_to_the_current_branch(
+    service: SessionTreeSessionService,
+) -> None:
+    """JSON has not what the object saw last."""
+
+    async def talk() -> None:
+        made = await service.create_session(**NAMES)  # type: ignore[arg-type]
+        again = AdkSession.model_validate(made.model_dump(mode="json"))
+        await service.append_event(made, said("a"))
+        await service.append_event(again, said("b"))
+        assert texts(await loaded(service)) == ["a", "b"]
+
+    anyio.run(talk)

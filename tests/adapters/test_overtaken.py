@@ -30,7 +30,7 @@ def two() -> Iterator[Programs]:
 
 @pytest.mark.parametrize(
     "adapter",
-    [one for one in ADAPTERS if one.__name__ not in ("pydantic_ai", "langgraph")],
+    [one for one in ADAPTERS if one.__name__ not in ("pydantic_ai", "google_adk", "langgraph")],
     ids=lambda adapter: adapter.__name__,
 )
 def test_what_two_programs_write_at_once_is_all_there(adapter: Any, two: Programs) -> None:
