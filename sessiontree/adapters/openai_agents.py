@@ -13,6 +13,7 @@ openai-agents 0.24.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter
@@ -25,7 +26,6 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from sessiontree.adapters.base import OPENAI_AGENTS, SessionFiles, check_sound, run_again, up
-from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, check_fields
 from sessiontree.core.message import block_text, blocks_of
 from sessiontree.engine.writer import now
@@ -68,6 +68,9 @@ _CALLS: Final = _UNNAMED | {
     *("function_call", "custom_tool_call", "tool_call", "tool_search_call"),
     *("mcp_call", "mcp_approval_request"),
 }
+
+_MAX_CONTENT: Final = 100
+"""The characters of a prompt in a list of turns."""
 
 T = TypeVar("T")
 
@@ -174,6 +177,9 @@ class SessionTreeSession:
             _go(session, session.header.uuid, _Branches(used=branches.used))
 
         await self._write(clear, None)
+
+    def close(self) -> None:
+        """Do nothing: no file stays open between two calls."""
 
     # Branches
 
@@ -287,14 +293,15 @@ class SessionTreeSession:
 
         Each has `turn`, `content` (its start), `full_content`, `timestamp` and `can_branch`.
         """
-        return await self._read(lambda session: _turns(session, branch_id), [])
+        return await self._read(lambda session: _turns(session, branch_id, _MAX_CONTENT), [])
 
     async def find_turns_by_content(
         self, search_term: str, branch_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """List the prompts with a text, in any case of its ASCII letters."""
+        """List the prompts with a text, in any case of its ASCII letters; `content` is whole."""
         pattern = re.compile(re.escape(search_term), re.IGNORECASE | re.ASCII)
-        turns = await self.get_conversation_turns(branch_id)
+        none: list[dict[str, Any]] = []
+        turns = await self._read(lambda session: _turns(session, branch_id, None), none)
         return [turn for turn in turns if any(map(pattern.search, _texts(turn["full_content"])))]
 
     async def get_conversation_by_turns(
@@ -315,13 +322,18 @@ class SessionTreeSession:
         return await self._read(group, {})
 
     async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str, int, int]]:
-        """Return the name of each tool, how often it was called, and the number of the turn."""
+        """Return the name of each tool, how often it was called, and the number of the turn.
+
+        The output of a tool search counts as a call in a turn that has no call of one.
+        """
 
         def count(session: Session) -> list[tuple[str, int, int]]:
+            kinds = [(turn, _type(i.value), i) for turn, i in _numbered(_items(session, branch_id))]
+            searched = {turn for turn, kind, _ in kinds if kind == "tool_search_call"}
             calls = Counter(
                 (turn, _tool(item.value) or "")
-                for turn, item in _numbered(_items(session, branch_id))
-                if _type(item.value) in _CALLS
+                for turn, kind, item in kinds
+                if kind in _CALLS or (kind == "tool_search_output" and turn not in searched)
             )
             return [(tool, times, turn) for (turn, tool), times in sorted(calls.items())]
 
@@ -561,18 +573,25 @@ def _listed(session: Session) -> Iterator[dict[str, Any]]:
         }
 
 
-def _turns(session: Session, branch_id: str | None) -> list[dict[str, Any]]:
+def _turns(session: Session, branch_id: str | None, most: int | None) -> list[dict[str, Any]]:
+    """The prompts of a branch, with at most so many characters of each."""
     prompts = (item for item in _items(session, branch_id) if item.is_prompt)
     return [
         {
             "turn": number,
-            "content": one_line(" ".join(_texts(item.value.get("content", ""))), 100),
+            "content": _content(item.value.get("content", ""), most),
             "full_content": item.value.get("content", ""),
             "timestamp": item.entry.timestamp,
             "can_branch": True,
         }
         for number, item in enumerate(prompts, 1)
     ]
+
+
+def _content(content: object, most: int | None) -> str:
+    """A content as the SDK shows it, which writes parts as JSON."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return text if most is None or len(text) <= most else f"{text[:most]}..."
 
 
 def _texts(content: object) -> list[str]:

@@ -32,6 +32,11 @@ from tests.support.table import for_each
 
 set_tracing_disabled(True)
 
+
+def asked(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 ITEMS: Final[st.SearchStrategy[Any]] = st.one_of(
     st.builds(lambda text: {"role": "user", "content": text}, TEXTS),
@@ -51,15 +56,14 @@ ITEMS: Final[st.SearchStrategy[Any]] = st.one_of(
         st.sampled_from(["read", "bash"]),
     ),
     st.just({"type": "function_call_output", "call_id": "c", "output": "42"}),
+    st.sampled_from(["a line\n\x1b[31mand another\u202e", "long " * 30]).map(asked),
+    st.just({"type": "tool_search_call", "id": "t"}),
+    st.just({"type": "tool_search_output", "id": "t", "tools": []}),
     st.just({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "sealed"}),
     st.just({"type": "item_reference", "id": "m"}),
     st.builds(lambda n: {"type": "of_next_year", "n": n}, st.integers() | st.none() | TEXTS),
 )
 NAMES: Final = st.sampled_from(["main", "b", "a plan", "*"])
-
-
-def asked(text: str) -> Any:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture
@@ -150,8 +154,7 @@ class Words(RuleBasedStateMachine):
 def plain(answer: Any) -> Any:
     """An answer without times, and without the order of what has none."""
     if isinstance(answer, dict):
-        kept = {k: plain(v) for k, v in answer.items() if k not in ("timestamp", "created_at")}
-        return {key: value for key, value in kept.items() if key != "content" or "turn" not in kept}
+        return {k: plain(v) for k, v in answer.items() if k not in ("timestamp", "created_at")}
     if isinstance(answer, list):
         found = [plain(each) for each in answer]
         is_unordered = any(isinstance(each, tuple) or "branch_id" in each for each in found if each)
@@ -166,6 +169,33 @@ TestWords.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+def test_turns_and_tools_are_in_the_words_of_the_sdk(tmp_path: Path) -> None:
+    items: list[Any] = [
+        asked("a line\n\x1b[31mand another"),
+        {"type": "tool_search_output", "id": "t", "tools": []},
+        asked("long " * 30),
+        {"type": "tool_search_call", "id": "t"},
+        {"type": "tool_search_output", "id": "t", "tools": []},
+        {"role": "user", "content": [{"type": "input_text", "text": "a part with é"}]},
+    ]
+    theirs = AdvancedSQLiteSession(session_id="s", db_path=tmp_path / "s.db", create_tables=True)
+    ours = SessionTreeSession("s", tmp_path)
+
+    async def answers(session: Any) -> list[Any]:
+        await session.add_items(items)
+        return [
+            plain(await session.get_conversation_turns()),
+            plain(await session.find_turns_by_content("A")),
+            plain(await session.get_tool_usage()),
+        ]
+
+    expected = anyio.run(answers, theirs)
+    assert expected[2] == [("tool_search", 1, 1), ("tool_search", 1, 2)]
+    assert anyio.run(answers, ours) == expected
+    for session in (theirs, ours):
+        session.close()
 
 
 def test_it_is_a_session_of_the_sdk(session: SessionTreeSession) -> None:
