@@ -172,6 +172,13 @@ class SessionFiles:
                     continue
                 yield session
 
+    def trashed(self, file: str) -> Iterator[str]:
+        """Yield the files in the trash of the store that had this path."""
+        ending = f"/{self._name}/{os.path.basename(file)}"
+        for trashed in self._catalog.trashed().files(None, lambda problem: None):
+            if trashed.replace(os.sep, "/").endswith(ending):
+                yield trashed
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep out all other programs that call this for the folder, which is made."""

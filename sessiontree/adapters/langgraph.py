@@ -8,6 +8,7 @@ is a lane.
 
 Invariants: what is given comes back equal; a call is one write under the lock of the file; nothing
 is removed: `delete_thread` moves the file to the trash, the other ways to delete hide checkpoints.
+What a run writes for a thread that was deleted meanwhile is dropped: the thread stays deleted.
 
 Source: `langgraph.checkpoint.base` of langgraph-checkpoint 4.3.
 """
@@ -32,7 +33,7 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from itertools import islice, takewhile
 from threading import Lock
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Final, NamedTuple, NoReturn, ParamSpec, TypeVar, cast
 
 from anyio.to_thread import run_sync
 
@@ -47,7 +48,7 @@ from sessiontree.adapters.langgraph_checkpoints import (
     about_of,
 )
 from sessiontree.core.entry import Entry
-from sessiontree.errors import NothingToDoError, SessionNotFoundError, UsageError
+from sessiontree.errors import NothingToDoError, SessionNotFoundError, SessionTreeError, UsageError
 from sessiontree.session import Session
 from sessiontree.store import PathLike, Store
 
@@ -74,11 +75,18 @@ except ImportError as error:
 FOLDER: Final = "langgraph"
 """The folder of a store that has the sessions."""
 
+_MAX_DROPPED: Final = 10_000
+"""The most dropped checkpoints that are remembered, of which writes may follow."""
+
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
 
 Json = dict[str, Any]
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _ThreadDeletedError(Exception):
+    """What is written belongs to a thread that was deleted."""
 
 
 def _awaited(
@@ -113,6 +121,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         self._place = SessionFiles(root, FOLDER)
         self.store, self.folder = self._place.store, self._place.folder
         self._known = _CheckpointCache()
+        self._dropped: OrderedDict[str, None] = OrderedDict()  # the keys of checkpoints
 
     def file_of(self, thread_id: object) -> str:
         """Return the path of the session of a thread, which its first checkpoint makes."""
@@ -169,11 +178,17 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """See `BaseCheckpointSaver.put`; the checkpoint is durable when the call returns."""
+        """See `BaseCheckpointSaver.put`; the checkpoint is durable when the call returns.
+
+        A checkpoint below one of a thread that was deleted is dropped.
+        """
         place = _named(config)
         about = kept.encoded(get_checkpoint_metadata(config, metadata), self.serde)
-        with self._writing(place) as session:
+        own = place._replace(id=checkpoint["id"])
+        with suppress(_ThreadDeletedError), self._writing(place, own) as session:
             above = None if place.id is None else self._entry(session, place)
+            if above is None:
+                self._check_thread(place, own)
             draft = self._draft(session, place, above, checkpoint, new_versions)
             parent = checkpoints.parent_below(session, above)
             with session.batch():
@@ -206,11 +221,14 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """See `BaseCheckpointSaver.put_writes`; the writes are durable when the call returns."""
+        """See `BaseCheckpointSaver.put_writes`; the writes are durable when the call returns.
+
+        Those of a checkpoint of a thread that was deleted are dropped.
+        """
         place = _named(config)
         stored = [[channel, kept.encoded(value, self.serde)] for channel, value in writes]
         about = {KEY: {"of": place.key, "task": task_id, "path": task_path}}
-        with self._writing(place) as session:
+        with suppress(_ThreadDeletedError), self._writing(place) as session:
             session.append("custom", customType=checkpoints.WRITES, writes=stored, metadata=about)
             if self._known.get(session, place.key) is None:
                 self._known.note_early(session, place.key)
@@ -338,15 +356,53 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
                 yield session
 
     @contextmanager
-    def _writing(self, place: CheckpointKey) -> Iterator[Session]:
-        facts = {checkpoints.THREAD: place.thread}
+    def _writing(self, place: CheckpointKey, own: CheckpointKey | None = None) -> Iterator[Session]:
+        """Open the session of a thread to write below a checkpoint, perhaps `own`, a new one.
+
+        Raises:
+            _ThreadDeletedError: the thread of the checkpoint was deleted.
+        """
+        facts, file = {checkpoints.THREAD: place.thread}, self.file_of(place.thread)
         with ExitStack() as stack:
-            session = stack.enter_context(self._place.made(self.file_of(place.thread), facts))
+            try:
+                session = stack.enter_context(self._place.opened(file))
+            except SessionNotFoundError:
+                self._check_thread(place, own)
+                session = stack.enter_context(self._place.made(file, facts))
             if place.space:
                 lane = session.lane(checkpoints.lane_of(place.space), empty=True)
                 session = stack.enter_context(lane)
-            stack.enter_context(session.locked())
+            try:
+                stack.enter_context(session.locked())
+            except SessionNotFoundError:
+                if any(self._place.trashed(file)):  # where it went meanwhile
+                    self._drop(own)
+                raise
             yield session
+
+    def _check_thread(self, place: CheckpointKey, own: CheckpointKey | None) -> None:
+        """Check that a checkpoint that the session lacks is not of a thread that was deleted.
+
+        Raises:
+            _ThreadDeletedError: it is, and `own` below it is dropped.
+        """
+        if place.id is not None and (place.key in self._dropped or self._is_trashed(place)):
+            self._drop(own)
+
+    def _drop(self, own: CheckpointKey | None) -> NoReturn:
+        if own is not None:
+            remember(self._dropped, own.key, None, _MAX_DROPPED)
+        raise _ThreadDeletedError
+
+    def _is_trashed(self, place: CheckpointKey) -> bool:
+        for file in self._place.trashed(self.file_of(place.thread)):
+            with (
+                suppress(SessionTreeError),
+                self._place.opened(file, readonly=True) as session,
+            ):
+                if checkpoints.find(session, place) is not None:
+                    return True
+        return False
 
     def _draft(
         self,

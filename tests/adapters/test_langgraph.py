@@ -440,6 +440,43 @@ def test_what_is_deleted_goes_to_the_trash_or_is_hidden(saver: SessionTreeSaver)
         saver.prune(["one"], strategy="all")
 
 
+@for_each("is_awaited", [False, True])
+def test_a_run_whose_thread_is_deleted_does_not_bring_it_back(
+    tmp_path: Path, is_awaited: bool
+) -> None:
+    saver = SessionTreeSaver(tmp_path)
+
+    def delete(state: Any) -> Any:
+        SessionTreeSaver(tmp_path).delete_thread("one")  # as another process does
+        return {}
+
+    app = graph(saver, delete)
+    if is_awaited:
+        anyio.run(partial(app.ainvoke, ask("gone"), thread(), durability="sync"), backend="asyncio")
+    else:
+        app.invoke(ask("gone"), thread(), durability="sync")
+    assert saver.get_tuple(thread()) is None
+    assert not Path(saver.file_of("one")).exists()
+    graph(saver).invoke(ask("new"), thread())
+    assert contents(values(saver)["messages"]) == ["new", "", "42"]
+
+
+def test_what_is_late_for_a_deleted_thread_is_dropped_also_beside_a_new_one(
+    saver: SessionTreeSaver,
+) -> None:
+    late = Thread(saver, "one")
+    late.put({"n": "old"})
+    saver.delete_thread("one")
+    late.put({"n": "late"})
+    late.put({"n": "later"})
+    assert saver.get_tuple(thread()) is None
+    Thread(saver, "one").put({"n": "new"})
+    late.put({"n": "latest"})
+    assert [found.checkpoint["channel_values"] for found in saver.list(thread_only())] == [
+        {"n": "new"}
+    ]
+
+
 @for_each("id", ["", "../../etc/passwd", "a/b\0c\nd", "x" * 10_000, "ä" * 300])
 def test_any_text_names_a_thread_a_namespace_and_a_checkpoint(
     id: str, saver: SessionTreeSaver
