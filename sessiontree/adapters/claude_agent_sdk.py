@@ -148,7 +148,7 @@ class SessionTreeStore(SessionStore):
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """See `SessionStore.list_sessions`; a warning names each file that is no such session."""
-        listed = await self.list_session_summaries(project_key)
+        listed = await run_sync(lambda: list(self._summaries(project_key)))
         return [{"session_id": one["session_id"], "mtime": one["mtime"]} for one in listed]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:

@@ -363,6 +363,17 @@ def test_a_summary_has_the_lines_that_a_crash_left(
     assert listed["mtime"] == summary["mtime"]
 
 
+def test_a_list_of_sessions_asks_no_method_of_a_subclass(tmp_path: Path) -> None:
+    class WithoutSummaries(SessionTreeStore):
+        async def list_session_summaries(self, project_key: str) -> Any:
+            raise NotImplementedError
+
+    store = WithoutSummaries(tmp_path)
+    append(store, said("a", 1))
+    (listed,) = anyio.run(store.list_sessions, PROJECT)
+    assert listed["session_id"] == KEY["session_id"]
+
+
 def test_times_only_grow_whatever_the_clock_says(
     store: SessionTreeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
