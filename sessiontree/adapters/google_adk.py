@@ -208,6 +208,8 @@ FOLDER: Final = "google-adk"
 _KEY: Final = "googleAdk"
 _EVENT: Final = "google-adk:event"
 _STATE: Final = "googleAdkState"
+_MARKER: Final = "_storage_update_marker"
+"""ADK's attribute of a session object for what its storage needs to find it stale."""
 
 
 class _States(NamedTuple):
@@ -386,9 +388,9 @@ class SessionTreeSessionService(BaseSessionService):
             latest = _latest(stored)
             known = _found(stored, told) if told["timestamp"] <= latest else None
             if known is not None:
-                session._storage_update_marker = known.uuid
+                setattr(session, _MARKER, known.uuid)
                 return False
-            seen = _overtaken(stored, session._storage_update_marker)
+            seen = _overtaken(stored, getattr(session, _MARKER, None))
             before = _state(stored) if seen is None else _state_at(stored, seen)
             is_state = bool(parts.session) or seen is not None
             state = {**before, **parts.session} if is_state else None
@@ -396,7 +398,7 @@ class SessionTreeSessionService(BaseSessionService):
             dumps(entries)  # refused before the states of others change
             self._share(session.app_name, session.user_id, parts)
             last = stored.writer.append_all(entries, _parent(stored) if seen is None else seen)
-            session._storage_update_marker = last.uuid
+            setattr(session, _MARKER, last.uuid)
         return True
 
     @run_again
@@ -440,7 +442,7 @@ class SessionTreeSessionService(BaseSessionService):
             events=events,
             last_update_time=about["created"] if last is None else last["timestamp"],
         )
-        loaded._storage_update_marker = seen.uuid
+        setattr(loaded, _MARKER, seen.uuid)
         return loaded
 
 
