@@ -233,6 +233,62 @@ def test_lone_surrogates_and_deep_nesting_are_converted(
     assert "end" in told
 
 
+_LONE = "half a pair \ud83d… and an end"
+_SHAPES_OF_LONE: dict[str, list[Any]] = {
+    "pi": [
+        {"role": "user", "content": _LONE},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": _LONE},
+                {"type": "toolCall", "id": "c", "name": "n", "arguments": {"a": [_LONE]}},
+            ],
+        },
+        {"role": "toolResult", "toolCallId": "c", "toolName": "n", "content": _LONE},
+    ],
+    "anthropic": [
+        {"role": "user", "content": [{"type": "text", "text": _LONE}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {_LONE: _LONE}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c", "content": _LONE}],
+        },
+    ],
+    "responses": [
+        {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": _LONE}],
+        },
+        {"type": "function_call", "call_id": "c", "name": "n", "arguments": _LONE},
+        {"type": "function_call_output", "call_id": "c", "output": _LONE},
+    ],
+}
+
+
+@each_target
+@pytest.mark.parametrize("shape", _SHAPES_OF_LONE)
+def test_lone_surrogates_are_replaced_and_named_for_each_target(
+    file: Path, tmp_path: Path, to: Any, shape: str
+) -> None:
+    """An API refuses a request with half a pair of surrogates, whatever program sends it."""
+    lines, above = [], "root"
+    for number, stored in enumerate(_SHAPES_OF_LONE[shape]):
+        lines.append(line("message", f"u{number}", above, message=stored))
+        above = f"u{number}"
+    made = tmp_path / "made.jsonl"
+    with opened(file, *lines, readonly=True) as session:
+        result = session.convert(to, made)
+    told = [json.loads(each) for each in made.read_text().splitlines()]
+    text = json.dumps(told, ensure_ascii=False)
+    text.encode()
+    assert "half a pair \ufffd… and an end" in text
+    assert "lone surrogates in a text were replaced" in {loss.what for loss in result.losses}
+
+
 @pytest.mark.slow
 def test_a_thousand_compactions_are_converted_without_deep_recursion(
     file: Path, tmp_path: Path

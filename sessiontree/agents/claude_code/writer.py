@@ -41,6 +41,7 @@ from sessiontree.agents.claude_code.lines import as_line, is_carried
 from sessiontree.context.providers import reading
 from sessiontree.context.providers.anthropic import source_of
 from sessiontree.context.providers.reading import MessageReader
+from sessiontree.context.providers.values import clean_value_noted
 from sessiontree.context.settings import may_make_system, model_of
 from sessiontree.core import limits
 from sessiontree.core.blocks import message_uuid
@@ -84,6 +85,10 @@ class AnthropicMessages:
     def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
         self._reading = MessageReader(losses, None)
+
+    def clean(self, made: dict[str, Any]) -> dict[str, Any]:
+        """A message that an API takes, as Claude Code sends it as it is."""
+        return clean_value_noted(made, self._losses)
 
     def of(self, message: Message, model: str | None) -> list[dict[str, Any]]:
         """The messages made from one; none if it has no content."""
@@ -385,8 +390,8 @@ def translated(
 ) -> list[dict[str, Any]]:
     """The messages of Claude Code that a node is."""
     if is_summary(node, message):
-        return [{"role": "user", "content": text_of(message)}]
-    return messages.of(message, node.model)
+        return [messages.clean({"role": "user", "content": text_of(message)})]
+    return [messages.clean(made) for made in messages.of(message, node.model)]
 
 
 def is_summary(node: WrittenNode, message: Message) -> bool:

@@ -15,7 +15,7 @@ from sessiontree.agents import writing
 from sessiontree.context.providers import reading
 from sessiontree.context.providers.openai import RESPONSES_ID_LIMIT, ItemMaker
 from sessiontree.context.providers.reading import MessageReader
-from sessiontree.context.providers.values import GivenIds
+from sessiontree.context.providers.values import GivenIds, clean_value_noted
 from sessiontree.core.message import RESULT_ITEMS, Message, kind_of, text_of
 
 Item = dict[str, Any]
@@ -104,11 +104,12 @@ class CodexMessages:
         return [item for side, run in found for item in self._of_side(side, run)]
 
     def _own(self, item: Message) -> Item:
-        stored = item.get("call_id")
+        own = clean_value_noted(dict(item), self._losses)
+        stored = own.get("call_id")
         if not isinstance(stored, str):
-            return dict(item)
+            return own
         is_result = kind_of(item) in RESULT_ITEMS
-        return {**item, "call_id": self._answered(stored) if is_result else self._id(stored)}
+        return {**own, "call_id": self._answered(stored) if is_result else self._id(stored)}
 
     def _of_side(self, side: reading.Side, run: list[reading.Part]) -> Iterator[Item]:
         items = self._items

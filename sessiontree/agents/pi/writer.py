@@ -24,6 +24,7 @@ from sessiontree.agents import writing
 from sessiontree.context.fold import replaced
 from sessiontree.context.providers import reading
 from sessiontree.context.providers.reading import MessageReader
+from sessiontree.context.providers.values import clean_value_noted
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry, edit_of
@@ -411,6 +412,8 @@ class PiWriter:
         """A line; `place` is the entry below which its continuation belongs."""
         if kind.startswith(OWN):
             kind, fields = "custom", {"customType": kind, **fields}
+        if kind != "custom":
+            fields = clean_value_noted(fields, self._losses)
         head = {"type": kind, "id": id, "parentId": parent, "timestamp": self._time}
         self._last = id
         try:

@@ -23,7 +23,7 @@ from sessiontree.context.providers.accepted import is_of_anthropic, is_of_openai
 from sessiontree.context.providers.values import (
     RequestNotes,
     base64_of,
-    clean_text,
+    clean_noted,
     clean_value,
     data_url_parts,
     fit_name,
@@ -499,10 +499,7 @@ class MessageReader:
             yield side, TextPart(clean, own, known, False, stored, source)
 
     def _clean(self, text: str) -> str:
-        clean = clean_text(text)
-        if clean is not text:
-            self.notes.add("lone surrogates in a text were replaced")
-        return clean
+        return clean_noted(text, self.notes)
 
     def _thinking(self, block: Mapping[str, Any], message: Message) -> Iterator[tuple[Side, Part]]:
         thinking = thinking_in(block, maker_of(message))

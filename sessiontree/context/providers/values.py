@@ -13,11 +13,16 @@ import hashlib
 import json
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NoReturn, NotRequired, TypedDict
+from typing import Any, Final, NoReturn, NotRequired, TypedDict, TypeVar
 
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
+from sessiontree.errors import EntryError
+
+T = TypeVar("T")
 
 _FIT: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -34,6 +39,28 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def clean_noted(text: str, notes: RequestNotes) -> str:
+    """See `clean_text`; a change is noted."""
+    clean = clean_text(text)
+    if clean is not text:
+        notes.add("lone surrogates in a text were replaced")
+    return clean
+
+
+def clean_value_noted(value: T, notes: RequestNotes) -> T:
+    """A JSON value whose texts are clean, and the same one if they are already."""
+    try:
+        dumps(value)
+    except EntryError:  # a lone surrogate, or what the standard library takes
+        with suppress(TypeError, ValueError, RecursionError):
+            text = json.dumps(value, ensure_ascii=False)
+            clean = clean_noted(text, notes)
+            if clean is not text:
+                made: T = json.loads(clean)
+                return made
+    return value
 
 
 def clean_system(system: str | None) -> str:
