@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
 
 from sessiontree.core.header import stem_of
-from sessiontree.library.listing import SessionInfo, by_time, moment
+from sessiontree.errors import SessionTreeError
+from sessiontree.library.listing import SessionInfo, by_time, has_marks, moment
 
 
 def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
@@ -85,8 +87,19 @@ def originals_first(rows: Iterable[SessionInfo]) -> list[SessionInfo]:
 
 
 def files_with_more(row: SessionInfo) -> list[str]:
-    """The files of a row that may have an entry of their own, the one that counts first."""
-    return [row.file, *(one.file for one in _with_more(row) if one.file != row.file)]
+    """The files of a row that may have an entry of their own, the one that counts first.
+
+    That may be a label or a name that was given to an import.
+    """
+    imports = (one for one in row.copies if one.imported_from is not None)
+    marked = filter(_has_marks, imports)
+    return [*dict.fromkeys([row.file, *(one.file for one in chain(_with_more(row), marked))])]
+
+
+def _has_marks(one: SessionInfo) -> bool:
+    with suppress(SessionTreeError):
+        return has_marks(one.file)
+    return True  # who reads the file says what is wrong
 
 
 def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:

@@ -587,6 +587,20 @@ def _is_given_here(named: Mapping[str, Any]) -> bool:
     return _text(named, "type") == "session_info" and "original" not in named
 
 
+def has_marks(file: str) -> bool:
+    """True if an import has a label or a name, near its end, that its agent's file lacks.
+
+    Raises as `facts_of` does.
+    """
+
+    def look(opened: _Opened) -> bool:
+        tail = opened.read(max(0, opened.size() - TAIL), TAIL)
+        labels = _entries_in(tail, b'"label"', "label")
+        return _is_given_here(_naming(tail)) or any("original" not in one for one in labels)
+
+    return _looked_into(file, DISK, None, look)
+
+
 def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
     at = stringzilla.rfind(window, needle)
     while at >= 0:

@@ -108,6 +108,9 @@ def test_all_commands_agree_with_the_truth_whatever_is_copied(top: Path, count: 
     check.all()
     assert json.loads(done("show", "A name of mine", "--json"))["id"] == one.id
     assert "A name of mine" in done("ls")
+    for text in ("mark", "a name of mine"):
+        (hit,) = json.loads(done("search", f'"{text}"', "--json"))
+        assert hit["session"] == one.id
 
     hidden = made.of("codex")[0].id
     done("hide", hidden)
