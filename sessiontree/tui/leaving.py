@@ -6,13 +6,14 @@ A resume ends the browser; its caller runs the agent. The web view is a process 
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from sessiontree.agents import NAMES
+from sessiontree.agents import NAMES, command_of
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import facts_of
 from sessiontree.library.root import environment
@@ -39,6 +40,12 @@ def ask_to_resume(view: View, file: str, *, runs: bool) -> None:
             return
         if agent not in NAMES:
             view.tell(f"there is no agent {agent}; the agents are {', '.join(NAMES)}", "failure")
+            return
+        program = command_of(agent)
+        if runs and shutil.which(program) is None:
+            view.tell(
+                f"{program!r} is not on the PATH; install it, and press the key again", "failure"
+            )
             return
         view.app.exit(Resume(whole_path(file), agent, runs))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from urllib.request import urlopen
@@ -184,9 +185,18 @@ def test_a_session_of_another_agent_is_not_written_and_the_message_says_to_impor
     ],
 )
 def test_a_resume_ends_the_browser_with_the_session_and_the_agent(
-    tmp_path: Path, keys: tuple[str, ...], expected: tuple[str, bool]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: tuple[str, ...],
+    expected: tuple[str, bool],
 ) -> None:
     file = _claude(tmp_path)
+    for name in ("claude", "pi"):
+        program = tmp_path / "programs" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"), prepend=os.pathsep)
 
     async def steps(driven: Driven) -> None:
         await driven.pilot.press(*keys[:1])
@@ -196,6 +206,18 @@ def test_a_resume_ends_the_browser_with_the_session_and_the_agent(
             await driven.pilot.pause()
 
     assert drive(steps, tmp_path).return_value == Resume(str(file), *expected)
+
+
+def test_an_agent_that_is_not_installed_is_told_and_the_browser_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    async def steps(driven: Driven) -> None:
+        await driven.press("r", "ctrl+u", *"pi", "enter")
+        assert "'pi' is not on the PATH; install it" in driven.foot
+
+    drive(steps, file=_claude(tmp_path))
 
 
 def test_an_unknown_agent_is_told(tmp_path: Path) -> None:
