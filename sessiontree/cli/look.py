@@ -20,6 +20,7 @@ from sessiontree.cli import arguments, output, terminal
 from sessiontree.cli.derive import CommandCall, command, renders
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import (
+    cost_in_words,
     describe,
     for_people,
     out_entry_row,
@@ -38,6 +39,7 @@ from sessiontree.core.entry import ANNOTATIONS, MAIN, MOVES, PIECES, Entry, mome
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.handle import Blob, blobs_needed
 from sessiontree.core.message import indented_text
+from sessiontree.core.usage import Usage
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
 from sessiontree.text.amounts import counted, lasting
@@ -71,7 +73,7 @@ def _(call: CommandCall, found: ShownSession) -> None:
         out_json(facts)
         return
     outline = found.session.outline()
-    about = _about(outline)
+    about = _about(outline, _cost(found.session, outline.work.usage))
     shown = {
         "entries": f"{facts.entries:,}",
         "branches": f"{facts.branches:,}",
@@ -94,7 +96,13 @@ def _when(timestamp: str | None) -> str:
     return "unknown" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _about(outline: SessionOutline) -> dict[str, Any]:
+def _cost(session: Session, usage: Usage) -> str:
+    """What a session cost; empty if that is not known."""
+    cost = session.stats().cost if usage.tokens or usage.cost else None
+    return cost_in_words(*cost) if cost is not None and cost.dollars else ""
+
+
+def _about(outline: SessionOutline, cost: str) -> dict[str, Any]:
     """What people ask first about a session, of all its branches."""
     work, own = outline.work, [turn for turn in outline.turns if not turn.subagent]
     seconds = sum(turn.work.seconds or 0.0 for turn in own)
@@ -104,7 +112,7 @@ def _about(outline: SessionOutline) -> dict[str, Any]:
         "when": f"{_when(work.started)} to {_when(work.ended)}, active for {lasting(seconds)}",
         "turns": f"{outline.last_number:,}",
         "models": ", ".join(map(one_line, work.models)),
-        **usage_in_words(work.usage),
+        **usage_in_words(work.usage, cost),
         "changed": _some(work.changed),
     }
 

@@ -21,7 +21,7 @@ from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, speaker_of
 from sessiontree.core.usage import Usage
-from sessiontree.text.amounts import counted
+from sessiontree.text.amounts import about, counted, dollars
 from sessiontree.text.preview import preview as entry_preview
 from sessiontree.text.preview import speaker as entry_speaker
 
@@ -141,12 +141,20 @@ def out_facts(facts: Mapping[str, Any]) -> None:
             out(f"{one_line(key):<14} {one_line(str(value), 1000)}")
 
 
-def usage_in_words(usage: Usage) -> dict[str, str]:
+def cost_in_words(reported: float, estimated: float, unpriced: int) -> str:
+    """What was spent: as reported, estimated, and in how many answers it is not known."""
+    parts = [f"{dollars(reported)} reported"] if reported else []
+    parts += [f"{about(estimated)} at list prices"] if estimated else []
+    parts += [f"{counted(unpriced, 'answer')} without a price"] if unpriced else []
+    return ", ".join(parts)
+
+
+def usage_in_words(usage: Usage, cost: str) -> dict[str, str]:
     """Tokens and the cost as facts."""
     return {
         "tokens": f"{usage.input:,} in, {usage.output:,} out, "
         f"{usage.cache_read:,} read from cache, {usage.cache_write:,} written to it",
-        "cost": f"${usage.cost:,.4f}" if usage.cost else "",
+        "cost": cost,
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.look import without_scratch
-from sessiontree.cli.output import out_facts, out_json, usage_in_words
+from sessiontree.cli.output import cost_in_words, out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, screen, show
 from sessiontree.cli.terminal import is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
@@ -20,7 +20,7 @@ from sessiontree.library.counts import By
 from sessiontree.library.homes import with_tilde
 from sessiontree.library.spending import UNNAMED, Name, Spending, SpendingSum, Totals
 from sessiontree.ops.session import SessionTotals, SumsByCost, SumsOfAgents
-from sessiontree.text.amounts import about, counted, dollars, in_short
+from sessiontree.text.amounts import counted, dollars, in_short
 from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.views.costs import HOW_TO_GET, Prices, Stats
 
@@ -50,7 +50,7 @@ def _(call: CommandCall, found: Stats) -> None:
         "lanes": _by_kind(without_scratch(found.lanes), len(found.lanes)),
         "in the file": f"{found.file_bytes:,} bytes",
         "in blobs": f"{found.blob_bytes:,} bytes ({found.blobs:,})" if found.blobs else "",
-        **usage_in_words(found.usage),
+        **usage_in_words(found.usage, cost_in_words(*found.cost)),
     }
     for name, each in found.models.items():
         cost = f", ${each.cost:,.4f}" if each.cost else ""
@@ -79,8 +79,7 @@ def _(call: CommandCall, found: SumsOfAgents) -> None:
         sums = {"sessions": f"{total.sessions:,}", "turns": f"{total.turns:,}"}
         size = {"in the files": f"{total.bytes:,} bytes"}
         facts = {name: _in_words(sums) for name, sums in shown_agents.items()}
-        cost = {"cost": text} if (text := _cost_in_words(total)) else {}
-        spent = {**usage_in_words(total.usage), **cost}
+        spent = usage_in_words(total.usage, _cost_in_words(total))
         out_facts({**sums, **size, **spent, **facts})
         _tell_copies(total.copies)
     if total.not_counted:
@@ -95,12 +94,8 @@ def _in_words(sums: Totals) -> str:
 
 
 def _cost_in_words(sums: Totals) -> str:
-    """What was spent: as reported, estimated, and in how many answers it is not known."""
     spent = sums.spent
-    parts = [f"{dollars(spent.usage.cost)} reported"] if spent.usage.cost else []
-    parts += [f"{about(spent.estimated)} at list prices"] if spent.estimated else []
-    parts += [f"{counted(spent.unpriced, 'answer')} without a price"] if spent.unpriced else []
-    return ", ".join(parts)
+    return cost_in_words(spent.usage.cost, spent.estimated, spent.unpriced)
 
 
 @renders(SumsByCost)

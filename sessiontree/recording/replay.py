@@ -55,7 +55,7 @@ def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[StoredEvent
     for entry in path:
         if entry.type in _PIECES:
             pieces.setdefault(message_uuid(entry), []).append(entry)
-    lack = "their content is not among the events"
+    lack = "the content is not among the events"
     for entry, resolved in with_messages(path, cursor.messages, lack):
         if entry.type in _PIECES:
             members = pieces[message_uuid(entry)]

@@ -55,7 +55,7 @@ def spending(cursor: Cursor, needed: set[Blob] | None = None) -> list[Spent]:
     The blobs that entries need are added to `needed`, so that the file is read once.
     """
     sums = Sums()
-    lack = "their usage is not counted"
+    lack = "the usage is not counted"
     entries = may_have_usage(cursor.reader, set() if needed is None else needed)
     for entry, message in with_messages(entries, cursor.messages, lack, _may_be_answer):
         fields = entry.message_as_stored if entry.type == "message" else entry.as_stored

@@ -322,7 +322,7 @@ def find(cursor: Cursor, type: str | None, tool_call_id: str | None) -> list[Ent
         for entry in (cursor.reader.entries() if type is None else cursor.reader.of_type(type))
         if needle is None or needle in entry.line or entry.type == "handle"
     )
-    lack = "their tool calls are not found"
+    lack = "the tool calls are not found"
     found = with_messages(likely, cursor.messages, lack, lambda e: role_of_entry(e) != "system")
     return [entry for entry, message in found if _names_call(entry, message, tool_call_id)]
 

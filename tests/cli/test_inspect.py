@@ -321,7 +321,7 @@ def test_stats_counts_what_a_session_holds_and_cost(tmp_path: Path) -> None:
     shown = done("stats", file)
     assert "3 (message 2, session 1)" in shown
     assert "1,200 in, 34 out" in shown
-    assert "$0.5000" in shown
+    assert "$0.50 reported\n" in shown
     found = printed_json("stats", file)
     assert found["usage"]["output"] == 34
     assert found["models"] == {"m": found["usage"]}
@@ -341,12 +341,16 @@ def test_show_answers_what_a_person_asks_of_a_session(tmp_path: Path) -> None:
         session.append_message({"role": "user", "content": "Fix the parser"})
         answer = {"role": "assistant", "content": [{"type": "text", "text": "Done"}]}
         session.append_message({**answer, "model": "m-1", "usage": {"input": 5, "output": 7}})
+        paid = {"input": 1_000_000, "output": 7}
+        session.append_message({**answer, "model": "claude-opus-4-6", "usage": paid})
         session.branch(session.header)
         session.append_message({"role": "user", "content": "Rewrite the parser"})
     shown = done("show", tmp_path / "s.jsonl")
     facts = {line[:14].strip(): line[15:] for line in shown.splitlines()}
-    assert (facts["title"], facts["turns"], facts["models"]) == ("Fix the parser", "2", "m-1")
-    assert facts["tokens"].startswith("5 in, 7 out")
+    assert (facts["title"], facts["turns"]) == ("Fix the parser", "2")
+    assert facts["models"] == "m-1, claude-opus-4-6"
+    assert facts["tokens"].startswith("1,000,005 in, 14 out")
+    assert facts["cost"] == "~$5.00 at list prices, 1 answer without a price"
     assert "active for 0 s" in facts["when"]
     *_, first_end, second_end = shown.splitlines()
     assert first_end.endswith("Fix the parser")
