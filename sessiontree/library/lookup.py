@@ -54,8 +54,16 @@ _find_names: Final = partial(lines_with, b'"session_info"')
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """The start of each id that no other one begins with, of at least 8 characters."""
-    known = sorted(set(ids))
+    """The start of each id that no other one begins with, of at least 8 characters.
+
+    Only the ids of its subagents may begin with a session's start: `find` takes it for the session.
+    """
+    known = set(ids)
+    return _starts(known) | _starts({id for id in known if id.rpartition(".")[0] not in known})
+
+
+def _starts(ids: Iterable[str]) -> dict[str, str]:
+    known = sorted(ids)
     shared = [_shared(*pair) for pair in pairwise(known)]
     return {
         id: id[: max(SHORTEST_SHOWN, before + 1, after + 1)]
@@ -84,7 +92,7 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
         return visible[0]
     found = [one for one in among if one.id == ref] or _by_name(ref, among)
     if not found and len(ref) >= SHORTEST_PREFIX:
-        found = [one for one in among if one.id.startswith(ref)]
+        found = _without_subagents([one for one in among if one.id.startswith(ref)])
     if len(found) == 1:
         return found[0]
     if not found:
@@ -96,6 +104,12 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     count = Counter(one.id for one in found)
     names = [one.id if count[one.id] == 1 else one.file for one in found]
     raise RefError(message, ref, names)
+
+
+def _without_subagents(found: list[SessionInfo]) -> list[SessionInfo]:
+    """The sessions but the subagents of others among them, whose ids begin with those ids."""
+    ids = {one.id for one in found}
+    return [one for one in found if one.id.rpartition(".")[0] not in ids]
 
 
 def is_start_of(ref: str, one: SessionInfo) -> bool:

@@ -54,6 +54,21 @@ def test_a_list_is_searched_by_all_that_is_shown_of_it(tmp_path: Path) -> None:
     assert set(refusal.value.candidates) == {NEAR, NEXT}
 
 
+def test_the_start_of_a_session_is_not_that_of_its_subagents(tmp_path: Path) -> None:
+    """Claude Code once kept subagents beside their session, and each has a row with its id."""
+    store = Store(tmp_path)
+    session, agent, orphans = "5e551015-0000", "5e551015-0000.agent-a", ("6a.agent-a", "6a.agent-b")
+    ids = [session, agent, *orphans]
+    for id in ids:
+        said(store, "hello", id=id)
+    found = store.list()
+    assert short_ids(ids)[session] == "5e551015"
+    assert [find(shown, found, "", "").id for shown in map(short_ids(ids).get, ids) if shown] == ids
+    assert find("5e55", found, "", "").id == session
+    with pytest.raises(RefError, match="is ambiguous"):
+        find("6a.a", found, "", "")
+
+
 def codex(home: Path, id: str) -> None:
     folder = home / ".codex/sessions/2026/11/22"
     folder.mkdir(parents=True, exist_ok=True)
