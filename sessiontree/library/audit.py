@@ -55,6 +55,9 @@ from sessiontree.storage.scanner import Scanner
 LARGEST: Final = 128_000_000
 """The largest session whose turns are numbered, in bytes."""
 
+SHORTEST: Final = 8
+"""The bytes of a line that may have a secret: a file may have millions of shorter ones."""
+
 MAX_PLACES: Final = 1000
 """Of so many places of one secret in a file the turns are given."""
 
@@ -298,7 +301,10 @@ class _FileAudit:
         is_own = self._one.agent is None
         for _, line in self._scanner.lines(file, _every_line):
             count += len(line) + 1
-            value = decode_leniently(line.lstrip(b"\xef\xbb\xbf").strip(b"\0"))
+            if len(line) < SHORTEST:
+                continue
+            line = line.lstrip(b"\xef\xbb\xbf").replace(b"\0", b"")
+            value = decode_leniently(line)
             if isinstance(value, dict | list):
                 place = _place_of(value) if isinstance(value, dict) else (None, None)
                 self._value(file, value, place)
