@@ -21,7 +21,7 @@ from sessiontree.cli.lookup import none_found, places_at, store_at
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import no_pager, show
 from sessiontree.cli.terminal import ProgressBar, end, finish, is_terminal, tell, tell_each, write
-from sessiontree.core.bulk import KINDS
+from sessiontree.core.bulk import KINDS, LONGEST, PRUNED
 from sessiontree.core.display import one_line
 from sessiontree.library import rewrite
 from sessiontree.library.audit import ConversationSecrets, FileSize, audited
@@ -304,7 +304,7 @@ def _tell_secrets(found: Sequence[ConversationSecrets], rows: Sequence[SessionIn
 
 def _tell_sizes(sizes: Sequence[FileSize]) -> None:
     """Say how to make the largest files smaller, whose they are."""
-    if any(one.is_own for one in sizes):
-        tell("'audit ID --prune' takes the most out of a session in the store, 'gc' what is unused")
+    if any(one.is_own and sum(map(one.kinds.__getitem__, PRUNED)) > LONGEST for one in sizes):
+        tell("'audit ID --prune' takes tool output, images and snapshots out of one in the store")
     if any(not one.is_own for one in sizes):
         tell("Files of agents are never changed: 'backup' saves them, then delete them there")

@@ -117,7 +117,7 @@ def sizes_of(value: Any, sizes: dict[str, int], blobs: set[str]) -> None:
 LONGEST: Final = 4096
 """The characters of what pruning leaves as it is."""
 
-_PRUNED: Final = frozenset({SNAPSHOTS, IMAGES, RESULTS})
+PRUNED: Final = frozenset({SNAPSHOTS, IMAGES, RESULTS})
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ def _pruned(value: Any, kind: str, key: str | None, holder: Mapping[str, Any]) -
         if len(value) <= LONGEST:
             return value
         size, found = _measured(key, value, holder, kind)
-        return _stub(found, size) if found in _PRUNED else value
+        return _stub(found, size) if found in PRUNED else value
     if isinstance(value, list):
         items = [_pruned_item(below, kind) for below in value]
         return items if any(map(_is_other, items, value)) else value

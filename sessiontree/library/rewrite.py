@@ -89,10 +89,12 @@ def check_own(fs: FileSystem, root: str, file: str) -> None:
 
     Raises:
         ForeignFormatError: it is an agent's.
-        UsageError: it is elsewhere, or of version 1.
+        UsageError: it is elsewhere, a link, or of version 1.
     """
     if is_address(file) or is_address(root):
         raise UsageError(f"{file} is at an address; copy it to a folder, and back afterwards")
+    if fs.is_link(file):
+        raise UsageError(f"{file} is a link; name the file that it leads to")
     facts = facts_of(file, fs)
     agent = facts.agent or ((found := agent_at(file)) and found.program)
     if agent:

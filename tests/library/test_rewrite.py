@@ -17,7 +17,7 @@ from sessiontree.library import rewrite
 from sessiontree.storage.fs import DISK
 from tests.support.faultydisk import FaultyDisk
 from tests.support.homes import empty_home, files_of_agents, put_sessions, transcript
-from tests.support.sessions import chat
+from tests.support.sessions import chat, version_1
 from tests.support.soak import in_soak
 from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, refused, run
@@ -216,6 +216,24 @@ def test_a_snapshot_of_codex_is_pruned_whole() -> None:
     made = rewrite.Pruning().value({"type": "custom", "original": entry}, "e")
     stub = made["original"]["payload"]["replacement_history"]
     assert stub == "[snapshot, 32,001 bytes, pruned]"
+
+
+def test_what_is_no_session_file_of_the_store_is_refused(home: Path) -> None:
+    elsewhere = chat(home / "chat.jsonl", f"use {TOKEN}")
+    link = home / "store" / "link.jsonl"
+    link.symlink_to(elsewhere)
+    old = version_1(home / "store" / "old.jsonl", TOKEN)
+    done("trash", chat(home / "store" / "gone.jsonl", TOKEN))
+    (trashed,) = Store().trashed()
+    before = all_bytes(home)
+    for file, why in (
+        (elsewhere, "is not in"),
+        (link, "is a link"),
+        (old, "is of an older version"),
+        (trashed.file, "is in the trash of"),
+    ):
+        assert why in refused("audit", file, "--mask")
+    assert all_bytes(home) == before
 
 
 def test_a_damaged_session_is_refused_and_stays(home: Path) -> None:
