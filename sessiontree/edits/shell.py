@@ -16,7 +16,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -271,11 +271,13 @@ def _effects_of(command: _ShellCommand) -> Iterator[ShellEffect]:
     if name in ("rm", "git") and {"--cached", "--dry-run"} & {*words}:
         return
     if not command.is_certain or any(map(_EXPANDS.search, paths)):
-        yield from (ShellEffect("change", path) for path in _named(command) if name != "grep")
+        named = () if name == "grep" else _named(command)
+        yield from (ShellEffect("change", path) for path in named)
     elif name in ("apply_patch", "applypatch") and (command.here or len(words) == 2):
         yield ShellEffect("patch", "", command.here or words[1])
     elif command.into is not None:
-        yield _written(command, name, paths)
+        if not _EXPANDS.search(command.into):
+            yield _written(command, name, paths)
     elif name == "tee" and command.here is not None and len(paths) == 1:
         yield ShellEffect("append" if "-a" in words else "write", paths[0], command.here)
     elif name == "git" and words[1:2] == ["mv"]:
@@ -292,24 +294,56 @@ def _effects_of(command: _ShellCommand) -> Iterator[ShellEffect]:
         if (lines := _SHOWN.fullmatch(words[2])) is not None:
             yield ShellEffect("show", words[3], first=int(lines[1]), last=int(lines[2]))
     elif name in _CHANGERS:
-        yield from (ShellEffect("change", path) for path in paths)
+        yield from (ShellEffect("change", path) for path in _named(command))
 
 
 def _named(command: _ShellCommand) -> list[str]:
     """The files that a command of which little is certain may change."""
     if command.into is not None:
-        return [command.into]
-    if command.words and command.words[0] in _CHANGERS | {"mv", "rm", "tee", "git"}:
-        return [word for word in command.words[1:] if not word.startswith("-")]
+        return [*_known([command.into])]
+    name, words = command.words[0] if command.words else "", command.words[1:]
+    if name in _OF_SCRIPTS:
+        return [*_known(_edited_in_place(words))]
+    if name in _CHANGERS | {"mv", "rm", "tee", "git"}:
+        return [word for word in _known(words) if not word.startswith("-")]
     return []
+
+
+_OF_SCRIPTS: Final = frozenset({"sed", "perl"})
+_IN_PLACE: Final = re.compile(r"--in-place|-[0-9A-Za-z]*i")
+_SCRIPT_FOLLOWS: Final = re.compile(r"-[0-9A-Za-z]*[ef]|--expression|--file")
+
+
+def _edited_in_place(words: Sequence[str]) -> list[str]:
+    """The files that `sed` or `perl` changes, given the words after its name."""
+    files: list[str] = []
+    has_script = is_in_place = follows = False
+    for word in filter(None, words):  # macOS has `-i ''`
+        if follows:
+            follows = False
+        elif word.startswith("-"):
+            is_in_place = is_in_place or _IN_PLACE.match(word) is not None
+            follows = _SCRIPT_FOLLOWS.fullmatch(word) is not None
+            has_script = has_script or follows or word.startswith(("--expression=", "--file="))
+        else:
+            files.append(word)
+    return files[0 if has_script else 1 :] if is_in_place else []
+
+
+def _known(words: Iterable[str]) -> Iterator[str]:
+    """The words in which the shell replaces nothing by the value of a variable or a command."""
+    is_within = False
+    for word in words:
+        is_within = is_within or "$(" in word
+        if not (is_within or "$" in word or "`" in word):
+            yield word
+        is_within = is_within and ")" not in word
 
 
 def _written(command: _ShellCommand, name: str, paths: Sequence[str]) -> ShellEffect:
     """The effect of a command whose output goes into a file."""
     into = command.into or ""
     kind: Effect = "append" if command.appends else "write"
-    if _EXPANDS.search(into):
-        return ShellEffect("change", into)
     if name == "cat" and not paths and command.here is not None:
         return ShellEffect(kind, into, command.here)
     is_plain = not any(_EXPANDS.search(w) or _PATTERN.search(w) for w in command.words)

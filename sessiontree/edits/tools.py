@@ -109,7 +109,7 @@ class SeenLines(msgspec.Struct, frozen=True):
 
     path: str  # the path as the call names it
     text: str  # the text that was shown, with its line ends; of a part without the last one
-    first: int = 1  # the number of its first line, from 1
+    first: int = 1  # the number of its first line, from 1; 0 if it is not told which lines they are
     is_whole: bool = False  # whether it is all of the file, with the end of its last line
     total: int | None = None  # the number of lines of the file; None if it is not told
 
@@ -157,21 +157,26 @@ def seen_in(call: ToolCall, told: Mapping[str, Any], result: str) -> list[SeenLi
     if _is_shell(call, name):
         return list(_seen_in_shell(script_of(arguments), result))
     path = _path_in(arguments)
-    if path is None or not result or not _READERS.search(name):
+    if path is None or not _READERS.search(name):
         return []
+    return [_lines_read(path, arguments, result, call.name) or SeenLines(path, "", 0)]
+
+
+def _lines_read(
+    path: str, arguments: Mapping[str, Any], result: str, tool: str
+) -> SeenLines | None:
+    """The lines that the result of a reader shows, if it is certain which they are."""
     first = arguments.get("offset", arguments.get("start_line", 1)) or 1
-    if not isinstance(first, int) or first < 1:
-        return []
-    if (numbered := _numbered(path, result, call.name)) is not None:
-        return [numbered]
+    if not result or not isinstance(first, int) or first < 1:
+        return None
+    if (numbered := _numbered(path, result, tool)) is not None:
+        return numbered
     is_part = any(arguments.get(key) for key in ("limit", "end_line", "view_range", "ranges"))
-    if _CUT_OF_PI.search(result) or _CUT_OF_GEMINI.match(result):
-        return []
-    if is_part:
-        return []
+    if is_part or _CUT_OF_PI.search(result) or _CUT_OF_GEMINI.match(result):
+        return None
     if first == 1:
-        return [SeenLines(path, result, 1, is_whole=True)]
-    return [SeenLines(path, result.removesuffix("\n"), first)] if result != "\n" else []
+        return SeenLines(path, result, 1, is_whole=True)
+    return SeenLines(path, result.removesuffix("\n"), first) if result != "\n" else None
 
 
 def paths_in(call: ToolCall) -> Iterator[str]:

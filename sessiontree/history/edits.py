@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal
@@ -340,9 +341,16 @@ def _backups_of(cursor: Cursor) -> Callable[[str], str | None]:
     return backup
 
 
+_HOME: Final = re.compile(r"(?:/Users/|/home/)[^/]+|/root(?=/|$)|[A-Za-z]:[\\/]Users[\\/][^\\/]+")
+"""The home of the user who worked in a folder, which may be one of another machine."""
+
+
 def _at(folder: str | None, path: str) -> str:
     """A path of a call as an absolute one, if that can be known."""
-    if folder is not None and not is_whole(path):
+    if path.startswith("~/") and folder is not None:
+        home = _HOME.match(folder)
+        path = path if home is None else home[0] + path[1:]
+    elif folder is not None and not is_whole(path):
         path = posixpath.join(folder, path)
     return posixpath.normpath(path)
 

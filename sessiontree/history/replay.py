@@ -705,6 +705,8 @@ class KnownContent(msgspec.Struct):
         if seen.is_whole:
             self._is_whole(seen.text)
             return
+        if not seen.first:
+            return
         shown = [line.removesuffix("\r") for line in seen.text.split("\n")]
         low, high = seen.first - 1, seen.first - 1 + len(shown)
         steps.take(LINE * min(high, _MAX_LINES))

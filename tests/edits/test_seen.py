@@ -24,6 +24,7 @@ Fields = dict[str, Any]
 
 WHOLE: Final = SeenLines("f", "a\nb\n", is_whole=True)
 BOTH_LINES: Final = SeenLines("f", "a\nb", total=2)
+SOME: Final = SeenLines("f", "", 0)
 NUMBERED: Final = SeenLines("f", "a\nb", 3)
 FILE: Final = {"path": "f"}
 READ_FILE: Final = {"file_path": "f"}
@@ -47,10 +48,10 @@ READ: Final[dict[str, tuple[str, Fields, str, list[SeenLines]]]] = {
         "a",
         [SeenLines("f", "a", 3)],
     ),
-    "an empty line at the end": ("read", {"path": "f", "offset": 3}, "\n", []),
-    "a part": ("read", {"path": "f", "limit": 2}, "a\nb\n", []),
-    "a part up to a line": ("read_file", {"path": "f", "end_line": 2}, "a\nb\n", []),
-    "a range": ("view", {"path": "f", "view_range": [1, 2]}, "a\nb\n", []),
+    "an empty line at the end": ("read", {"path": "f", "offset": 3}, "\n", [SOME]),
+    "a part": ("read", {"path": "f", "limit": 2}, "a\nb\n", [SOME]),
+    "a part up to a line": ("read_file", {"path": "f", "end_line": 2}, "a\nb\n", [SOME]),
+    "a range": ("view", {"path": "f", "view_range": [1, 2]}, "a\nb\n", [SOME]),
     "numbers with arrows": ("Read", READ_FILE, "     3→a\n     4→b", [NUMBERED]),
     "numbers with tabs": ("view", FILE, "     3\ta\n     4\tb\n", [NUMBERED]),
     "numbers of a part": (
@@ -73,18 +74,18 @@ READ: Final[dict[str, tuple[str, Fields, str, list[SeenLines]]]] = {
         "1\ta\n2\tb\n",
         [SeenLines("f", "1\ta\n2\tb\n", is_whole=True)],
     ),
-    "from the end": ("read", {"path": "f", "offset": -3}, "a", []),
-    "what pi cut by lines": ("read", FILE, "a\n\n[Showing lines 1-1 of 9. Use offset=2]", []),
-    "what pi cut by size": ("read", FILE, "a\n\n... (9 more lines not shown)", []),
-    "one line that is too long for pi": ("read", FILE, "[Line 1 is 9MB, exceeds 50KB]", []),
+    "from the end": ("read", {"path": "f", "offset": -3}, "a", [SOME]),
+    "what pi cut by lines": ("read", FILE, "a\n\n[Showing lines 1-1 of 9. Use offset=2]", [SOME]),
+    "what pi cut by size": ("read", FILE, "a\n\n... (9 more lines not shown)", [SOME]),
+    "one line that is too long for pi": ("read", FILE, "[Line 1 is 9MB, exceeds 50KB]", [SOME]),
     "what Gemini CLI cut": (
         "read_file",
         FILE,
         "\nIMPORTANT: The file content has been truncated.",
-        [],
+        [SOME],
     ),
-    "nothing": ("read", FILE, "", []),
-    "an offset that is no number": ("read", {"path": "f", "offset": "3"}, "a", []),
+    "nothing": ("read", FILE, "", [SOME]),
+    "an offset that is no number": ("read", {"path": "f", "offset": "3"}, "a", [SOME]),
     "a tool that does not read": ("grep", FILE, "a", []),
     "no path": ("read", {"offset": 3}, "a", []),
     "a tool of MCP": ("mcp__fs__read_text_file", FILE, "a\nb\n", [WHOLE]),

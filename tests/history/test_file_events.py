@@ -104,3 +104,18 @@ def test_events_of_very_many_calls_are_found_whole(tmp_path: Path) -> None:
     messages = [calls(*given[:300]), *(calls(each) for each in given[300:])]
     messages += [result(id, id % 7 == 0) for id, _ in reversed(given)]
     assert assert_the_same(written(tmp_path / "s.jsonl", messages)) == 400
+
+
+def test_a_path_of_the_home_is_below_the_home_of_who_worked_there(tmp_path: Path) -> None:
+    message = calls((1, "~/.config/a.py"))
+    file = written(tmp_path / "s.jsonl", [message, result(1)])
+    for cwd, path in (
+        ("/Users/ann/work", "/Users/ann/.config/a.py"),
+        ("/root", "/root/.config/a.py"),
+        ("/srv/work", "~/.config/a.py"),
+    ):
+        lines = file.read_text().splitlines()
+        header = {**json.loads(lines[0]), "cwd": cwd}
+        file.write_text("\n".join([json.dumps(header), *lines[1:], ""]))
+        with Session.open(file, readonly=True) as session:
+            assert [event.path for event in session.file_events()] == [path]
