@@ -368,11 +368,27 @@ ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
 """The key that identifies an answer, by type of entry: several entries may repeat one."""
 
 
+def spent_in_progress(progress: Any, time: Any, entry: Any) -> Iterator[Spent]:
+    """What an answer of a subagent spent that a line about its progress repeats.
+
+    `progress` is the `data` of the line. The subagent's own file may have the answer, too.
+    """
+    for key in ("message", "message"):
+        progress = progress.get(key) if isinstance(progress, Mapping) else None
+    if isinstance(progress, Mapping) and isinstance(progress.get("usage"), Mapping):
+        about = progress.get("id"), entry
+        yield from spent_on(progress["usage"], time, *about, model=progress.get("model"))
+
+
 def spent_by(body: Mapping[str, Any], fields: Mapping[str, Any]) -> Iterator[Spent]:
     """What an entry spent, given its keys, and its message or, without one, its keys again."""
+    kind = str(body.get("type"))
+    if kind == "custom" and str(body.get("customType")).endswith(":progress"):
+        line = body.get("data")
+        progress = line.get("data") if isinstance(line, Mapping) else None
+        yield from spent_in_progress(progress, body.get("timestamp"), body.get("uuid"))
     if not isinstance(fields.get("usage"), Mapping):
         return
-    kind = str(body.get("type"))
     yield from spent_on(
         fields["usage"],
         body.get("timestamp"),

@@ -26,11 +26,14 @@ class Sums(NamedTuple):
     cost: float
 
 
-def sums_of(home: Path, agent: str) -> Sums:
-    """What ccusage adds up of the sessions of an agent in a user's home folder."""
+def sums_of(home: Path, agent: str, by: str = "session") -> Sums:
+    """What ccusage adds up of the sessions of an agent in a user's home folder.
+
+    By day it counts the lines about the progress of a subagent, by session it leaves them out.
+    """
     environment = {key: value for key, value in os.environ.items() if key not in _ELSEWHERE}
     done = subprocess.run(
-        [PROGRAM, agent, "session", "--json", "--offline"],
+        [PROGRAM, agent, by, "--json", "--offline"],
         env={**environment, "HOME": str(home), "TZ": "UTC"},
         check=True,
         capture_output=True,

@@ -42,7 +42,7 @@ def our_sums(files: Iterable[Path], **how: Any) -> Sums:
 @for_each("case", CLAUDE_CODE)
 def test_each_rule_of_claude_codes_transcripts(case: str, tmp_path: Path) -> None:
     file = claude_code_home(tmp_path, CLAUDE_CODE[case])
-    assert our_sums([file]) == ccusage.sums_of(tmp_path, "claude")
+    assert our_sums([file]) == ccusage.sums_of(tmp_path, "claude", by="daily")
 
 
 @for_each("case", CODEX)
@@ -79,7 +79,8 @@ def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
 def test_the_sessions_of_a_user(name: str, tmp_path: Path) -> None:
     file = CORPUS / "claude-code" / f"{name}.jsonl"
     copy = _compact(file, tmp_path / ".claude" / "projects" / "-p" / file.name)
-    assert our_sums([copy], is_listed=True) == ccusage.sums_of(tmp_path, "claude")
+    ours = our_sums([copy], is_listed=True)
+    assert ours == ccusage.sums_of(tmp_path, "claude", by="daily")
 
 
 def test_a_real_session_of_pi(tmp_path: Path) -> None:

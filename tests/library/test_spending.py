@@ -21,6 +21,7 @@ from sessiontree.library.spending import CountedSession, Spending, spending_of, 
 from sessiontree.views.costs import Prices
 from tests.agents import test_codex
 from tests.support.sessions import chat
+from tests.support.spent import CLAUDE_CODE, claude_code_home
 from tests.support.table import for_each
 from tests.support.terminal import utc
 from tests.support.transcripts import user, written
@@ -247,3 +248,18 @@ def test_a_block_is_five_hours_from_the_hour_of_its_first_answer(tmp_path: Path)
         "2026-02-10 18:00": 1,
         "2026-02-10 23:00": 1,
     }
+
+
+def test_what_a_subagent_says_of_its_progress_counts_once_wherever_it_is_read(
+    tmp_path: Path,
+) -> None:
+    file = claude_code_home(tmp_path, CLAUDE_CODE["the progress of a subagent"])
+    kept = import_session(file, tmp_path / "kept.jsonl").file
+    for each in (file, Path(kept)):
+        made = spent(source(each))
+        assert {name: row.answers for name, row in made.rows.items()} == {
+            "claude-opus-4-6": 1,
+            "claude-haiku-4-5-20251001": 2,
+        }
+        with Session.open(each, readonly=True) as session:
+            assert session.stats().usage == made.total.usage == Usage(20_005, 10_010, 11, 13)

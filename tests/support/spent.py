@@ -30,6 +30,15 @@ def said(uuid: str, id: str, usage: Line, model: str = OPUS, **more: Any) -> Lin
     return {**line, "version": "2.1.330"}
 
 
+def progress(uuid: str, id: str, usage: Line, model: str) -> Line:
+    """A line about the progress of a subagent, which repeats its answer."""
+    answer = said(uuid, id, usage, model)
+    repeated = {key: answer[key] for key in ("type", "message", "requestId", "timestamp", "uuid")}
+    data = {"type": "agent_progress", "agentId": "a1", "prompt": "", "message": repeated}
+    kept = {key: value for key, value in answer.items() if key not in ("message", "requestId")}
+    return {**kept, "type": "progress", "data": data, "parentToolUseID": "t1"}
+
+
 _NEW, _ONE = 10 * THOUSAND, used(10 * THOUSAND, 10 * THOUSAND)
 _KEPT = {"ephemeral_5m_input_tokens": 40 * THOUSAND, "ephemeral_1h_input_tokens": 60 * THOUSAND}
 _ASKED = [
@@ -65,6 +74,12 @@ CLAUDE_CODE: dict[str, list[Line]] = {
         said("c", "n", _ONE, costUSD=0.5),
     ],
     "the names of Amazon": [said("a", "m", _ONE, "us.anthropic.claude-opus-4-6-v1:0")],
+    "the progress of a subagent": [
+        said("a", "m", _ONE),
+        progress("b", "n", used(_NEW, 3), "claude-haiku-4-5-20251001"),
+        progress("c", "n", used(_NEW, 3), "claude-haiku-4-5-20251001"),
+        progress("d", "o", used(5, 7, 11, 13), "claude-haiku-4-5-20251001"),
+    ],
     "several models": [
         said("a", "m", _ONE, "claude-haiku-4-5-20251001"),
         said("b", "n", _ONE, "claude-sonnet-5"),

@@ -23,7 +23,7 @@ from sessiontree.agents.base import Values
 from sessiontree.agents.claude_code.threads import SYNTHETIC, ThreadNode
 from sessiontree.core.activity import as_typed
 from sessiontree.core.message import REPEATS, is_prompt, is_typed_command, kind_of, text_of
-from sessiontree.core.usage import FileCounts, Sums, cost_in
+from sessiontree.core.usage import FileCounts, Sums, cost_in, spent_in_progress
 
 LINE: Final = "line"
 """The key of the metadata that has the kind of line."""
@@ -235,6 +235,10 @@ class ClaudeTally:
                 self._aside.turns += _PROMPTS[kind]({**body, "isSidechain": False})
         if kind in ("user", "assistant") and not beside:
             self._has_main = self._has_main or not body.get("isSidechain")
+        if kind == "progress":
+            at, uuid = body.get("timestamp"), body.get("uuid")
+            for spent in spent_in_progress(body.get("data"), at, uuid):
+                self._sums.add(spent, beside=True)
         if not isinstance(message, dict) or kind != "assistant":
             return
         is_beside = beside or bool(body.get("isSidechain"))
