@@ -1724,11 +1724,13 @@ class Session(metaclass=KnowsNearNames):
         found = verify(self.reader.log, progress, processes or available())
         return self._file.damage_in_original(found)
 
-    def repair(self, *, dry_run: bool = False) -> RepairResult:
+    def repair(self, *, dry_run: bool = False, relink: bool = False) -> RepairResult:
         """Repair the damage that needs no guess, and keep the original beside the file.
 
         Args:
             dry_run: only report what would be done.
+            relink: also join an entry whose parent is missing to the entry before it in the file.
+                Its `metadata.missingParent` then has the uuid of the parent.
 
         Raises:
             MigrationRefusedError: the file has version 1, and this session is read-only.
@@ -1737,8 +1739,8 @@ class Session(metaclass=KnowsNearNames):
 
         self.reader.ready()
         if dry_run:
-            return repair.repair(self._file.original, dry_run=True)
-        return self.writer.rewrite(repair.repair)
+            return repair.repair(self._file.original, dry_run=True, relink=relink)
+        return self.writer.rewrite(lambda log: repair.repair(log, relink=relink))
 
     def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> GcResult:
         """Remove scratch entries that were never kept, and blobs that no entry uses.
@@ -1768,11 +1770,20 @@ class Session(metaclass=KnowsNearNames):
 _IN_MEMORY: Final = "(in memory)"
 
 
-def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
+def repair_file(
+    file: PathLike,
+    output: PathLike | None = None,
+    *,
+    relink: bool = False,
+    fs: FileSystem = DISK,
+) -> RepairResult:
     """Repair a session file, even if the header is lost; see `Session.repair`.
 
     Args:
         file: the session file.
+        output: of another agent's file, the path of the sound copy to write, which that agent
+            opens. The file itself stays as it is, and so do the files beside it.
+        relink: see `Session.repair`; a copy is always joined.
         fs: the file system; tests pass another one.
 
     Raises:
@@ -1780,11 +1791,20 @@ def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
         MigrationRefusedError: the file has version 1; migrate the file first.
         SessionBusyError: another writer is exclusive.
         SessionNotFoundError, StorageError: the operating system reported an error.
+        SessionExistsError: `output` is there already.
+        UsageError: `output` is given for a file of sessiontree.
     """
-    from sessiontree.engine.repair import repair  # few sessions are ever repaired
+    from sessiontree.engine.repair import RepairResult, repair  # few are ever repaired
 
-    with closing(open_log(fs, os.fspath(file))) as log:
-        return planned_again(log, lambda: repair(log))
+    if output is None:
+        with closing(open_log(fs, os.fspath(file))) as log:
+            return planned_again(log, lambda: repair(log, relink=relink))
+    from sessiontree.operations.mend import copied
+
+    with closing(open_log(fs, os.fspath(file), readonly=True)) as log:
+        changes = copied(log, os.fspath(output), fs)
+    with Session.open(output, readonly=True, fs=fs) as copy:
+        return RepairResult(changes, None, copy.verify())
 
 
 def _check_options(spill_over: object) -> None:

@@ -52,12 +52,13 @@ START: Final = LinePlace(0, 1, 0)
 class SourceLine:
     """A line of an agent's file, without LF, or a part of one. Its keys are decoded once."""
 
-    __slots__ = ("_values", "is_beside", "is_torn", "place", "text", "whole")
+    __slots__ = ("_values", "is_beside", "is_part", "is_torn", "place", "text", "whole")
 
     def __init__(self, place: LinePlace, text: bytes, whole: SourceLine | None = None) -> None:
         self.place = place
         self.text = text
         self.is_torn = False  # whether it is a last line without LF
+        self.is_part = False  # whether it did not have its line, or its lines, for itself
         self.is_beside = False  # whether it is what is left of a line, beside whole entries
         self.whole = self if whole is None else whole  # the line that it is a part of, or itself
         self._values: Values | Literal[False] | None = False  # False: not decoded yet
@@ -164,6 +165,15 @@ LineKeys = tuple[frozenset[str], ...]
 """A line of an agent has all keys of at least one of these sets; of none, any object is a line."""
 
 
+class Link(NamedTuple):
+    """The place of a line in its agent's tree."""
+
+    id: str
+    parent: str | None
+    lane: Hashable = None
+    may_be_elsewhere: bool = False  # whether the parent may be in another file
+
+
 class Reader(Protocol):
     """Reads one agent's session files; a value here is the default of all readers."""
 
@@ -176,6 +186,8 @@ class Reader(Protocol):
     shares_origins: bool = False  # whether all entries of a converted line are of one entry
     has_result_files: bool = False  # whether `metadata.toolResults` names files beside a session
     line_keys: LineKeys = ()  # what tells a line of the agent from an object within one
+    message_key: str = ""  # the key of a line that has a message, if calls and results are apart
+    parent_key: str = ""  # the key of a line that names the line above it
     session_keys: frozenset[str] = frozenset()  # keys of a line that say which session it is of
 
     def __init__(self, name: str) -> None:
@@ -210,6 +222,14 @@ class Reader(Protocol):
     def narrowed(self, source: AgentSource, may_match: Callable[[bytes], bool]) -> AgentSource:
         """The file without messages that cannot match, if no other entry depends on them."""
         return source
+
+    def link(self, line: Values) -> Link | None:
+        """The place of a line in the agent's tree; None for a line without one."""
+        return None
+
+    def whole_document(self, source: AgentSource) -> tuple[bytes, str] | None:
+        """A file that is one document, sound, and what was changed; None for a file of lines."""
+        return None
 
     def tally(self) -> Tally:
         """Counts the lines of a file; a document over many lines is one line."""
@@ -351,7 +371,7 @@ def _decoded(metadata: Any) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def joins(entries: Iterable[tuple[str, str | None, Hashable]]) -> dict[str, str]:
+def joins(entries: Iterable[Link]) -> dict[str, str]:
     """By its id, the parent for each entry whose own parent is not among them.
 
     That is the entry before it, of the same lane; among reordered lines, the last one before it
@@ -359,10 +379,10 @@ def joins(entries: Iterable[tuple[str, str | None, Hashable]]) -> dict[str, str]
     below it.
 
     Args:
-        entries: the id, the parent and the lane of each entry, in the order of the file.
+        entries: the entries in the order of the file.
     """
     listed = list(entries)
-    ids = {id for id, _, _ in listed}
+    ids = {link.id for link in listed}
     above: dict[str, str] = {}
 
     def top_of(id: str) -> str:
@@ -373,14 +393,14 @@ def joins(entries: Iterable[tuple[str, str | None, Hashable]]) -> dict[str, str]
         above.update(dict.fromkeys(passed, id))
         return id
 
-    for id, parent, _ in listed:
+    for id, parent, *_ in listed:
         if parent in ids and id not in above and top_of(parent) != id:
             above[id] = parent
     before: dict[Hashable, list[str]] = {}
     parents: set[str | None] = set()
     found: dict[str, str] = {}
     steps = 2 * len(listed)
-    for id, parent, lane in listed:
+    for id, parent, lane, _ in listed:
         earlier = before.setdefault(lane, [])
         if parent is not None and parent not in ids and id not in found:
             nearest: str | None = None
@@ -472,6 +492,10 @@ def _as_they_are(source: AgentSource, number: int) -> Iterator[SourceLine]:
         yield previous
 
 
+SEPARATES: Final = "the line only separates entries"
+"""The cause of damage in a line that is left out."""
+
+
 class _Lines:
     """Takes damaged lines apart, and puts entries over several lines together.
 
@@ -515,7 +539,7 @@ class _Lines:
             yield whole
         elif spans:
             yield from _fragment(line, done, len(text))
-        elif rest < len(text) or not text.strip(_EMPTY):
+        elif rest < len(text) or not text.strip(_EMPTY) or decode_leniently(text) is not None:
             yield line
             return
         self._report_layout(line, spans, whole)
@@ -531,7 +555,7 @@ class _Lines:
         elif count:
             cause = "the entry shares its line with other text; it is read"
         else:
-            cause = "the line only separates entries"
+            cause = SEPARATES
         self._report("layout", line.place, cause)
 
     def _continued(self, line: SourceLine, start: int) -> SourceLine | None:
@@ -575,7 +599,9 @@ class _Lines:
 
 def _part(line: SourceLine, start: int, text: bytes) -> SourceLine:
     place = line.place
-    return SourceLine(LinePlace(place.source, place.number, place.offset + start), text)
+    part = SourceLine(LinePlace(place.source, place.number, place.offset + start), text)
+    part.is_part = True
+    return part
 
 
 def _fragment(line: SourceLine, start: int, end: int) -> Iterator[SourceLine]:

@@ -114,7 +114,10 @@ def _(call: CommandCall, done: RepairResult) -> None:
             out_findings(done.remaining)
     finish()
     count = len(done.mended)
-    if not count:
+    if given.out is not None:
+        what = f"{count:,} repaired" if count else "nothing to repair"
+        tell(f"{file}: {what}; the sound copy is {given.out}")
+    elif not count:
         tell(f"{file}: nothing to repair")
     elif is_trial:
         tell(f"{file}: {count:,} to repair; nothing was written")

@@ -32,7 +32,8 @@ NEXT_STEP: Final = {
     "crc": "the entry is used as it is; to check the entry, compare it with a backup",
     "no uuid": "an older program wrote the line; 'repair' adds a uuid and a parent",
     "object": "look at the line; it is not part of the tree",
-    "missing parent": "the path starts at this entry; look for the lost line in a backup",
+    "missing parent": "the path starts at this entry; look for the lost line in a backup, or join "
+    "the entry to the one before it with 'repair --relink'",
     "late parent": "the tree is complete; the lines were reordered",
     "cycle": "the path ends here; the file was edited by hand or by a faulty program",
     "duplicate": "a child belongs to the last entry with this uuid that comes before the child",
@@ -42,8 +43,9 @@ NEXT_STEP: Final = {
     "drop this entry with 'edit-context'",
     "blob": "put the folder of blobs back beside the file, or the blob from a backup",
     "blob folder": "only the blobs that entries name were checked",
-    "joined": "the path continues at the entry before it; look for the lost line in a backup",
-    "layout": "nothing is lost; each entry is read as if it had a line of its own",
+    "joined": "the path continues there; look for the lost line in a backup, or write a sound copy "
+    "with 'repair FILE -o NEW'",
+    "layout": "nothing is lost; 'repair FILE -o NEW' writes each entry on a line of its own",
     "unreadable": "look at the line; the lines before and after it are read",
     "cut short": "all before the cut is read; the program may be writing, or was stopped",
     "foreign line": "nothing is lost; the line is a custom entry, which models do not see",

@@ -7,6 +7,10 @@ writes a lost header again (`core.salvage`). It reports and keeps all other dama
 parents, wrong checksums, duplicate uuids, and lines that are neither JSON nor a torn
 fragment. A flipped bit leaves most of an entry readable.
 
+Asked to, it joins an entry whose parent is missing to the entry before it in the file, and keeps
+the parent's uuid in the entry's metadata. A file of another agent stays as it is: `operations.mend`
+writes a sound copy.
+
 Invariants: the original is saved beside the file before the file changes; the new file
 replaces it in one step, under the writer's lock; sound lines are copied byte for byte; a
 second repair changes nothing.
@@ -16,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -24,17 +28,23 @@ import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec import Meta
 
-from sessiontree.core.codec import decode, lines_in
+from sessiontree.core.codec import decode, encode, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
-from sessiontree.core.entry import decode_leniently
+from sessiontree.core.entry import MISSING_PARENT, Entry, decode_leniently, decode_object
 from sessiontree.core.handle import MARK, Blob, blobs_needed
-from sessiontree.core.migrate import UuidAssigner
+from sessiontree.core.migrate import UuidAssigner, values_of
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
 from sessiontree.engine.logtree import LogTree
-from sessiontree.engine.opening import Headless, foreign_refusal, sniff_file
-from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
+from sessiontree.engine.opening import Headless, sniff_file
+from sessiontree.errors import (
+    BlobError,
+    ForeignFormatError,
+    MigrationRefusedError,
+    SpilledError,
+    StorageError,
+)
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import Log, Moved
 
@@ -162,10 +172,21 @@ def _verify_blobs(log: Log, needed: dict[Blob, int], report: Report) -> None:
         report("blob folder", 0, str(error))
 
 
-def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
+def never_written(file: str, agent: str) -> ForeignFormatError:
+    """The error for a file of another agent that was to be repaired in place."""
+    return ForeignFormatError(
+        f"{file} is a file of {agent}, which is never written: 'repair FILE -o NEW' writes a sound "
+        "copy that the program opens, or import it to go on with it here",
+        file,
+        agent,
+    )
+
+
+def repair(log: Log, *, dry_run: bool = False, relink: bool = False) -> RepairResult:
     """Repair a file; with `dry_run` only report what would be done.
 
-    The caller holds the lock, except for a dry run. The log stays open on the original.
+    The caller holds the lock, except for a dry run. The log stays open on the original. With
+    `relink`, an entry whose parent is missing is joined to the entry before it.
 
     Raises:
         ForeignFormatError: the file is another agent's.
@@ -173,7 +194,7 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
     """
     start = sniff_file(log)
     if start.agent is not None:
-        raise foreign_refusal(start.agent, log.name)
+        raise never_written(log.name, start.agent.program)
     if start.kind == "version 1":
         raise MigrationRefusedError(
             f"{log.name} has version 1, and repair needs the current version; "
@@ -183,8 +204,10 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
     lost = None if start.stand_in is None else Headless(log, start.stand_in)
     view = LogTree(log if lost is None else lost.log)
     mended: list[RepairedLine] = []
+    above = _joins(_repaired_lines(view, [])) if relink else {}
     for _ in _repaired_lines(view, mended):
         pass
+    mended += _joined(view, above)
     if lost is not None:
         mended = [*_header_repairs(lost), *(_in_original(lost, mending) for mending in mended)]
     if not mended or dry_run:
@@ -192,7 +215,7 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
         return RepairResult(mended, None, remaining)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
-    lines = _repaired_lines(view, [])
+    lines = _relinked(_repaired_lines(view, []), above)
     try:
         evidence = log.rewrite((line + b"\n" for line in lines), suffix)
     except Moved:
@@ -204,6 +227,56 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
         return RepairResult(mended, evidence, verify(successor))
     finally:
         successor.release()
+
+
+def _joins(lines: Iterator[bytes]) -> dict[str, str]:
+    """The entry before each entry that `verify` reports without its parent."""
+    from sessiontree.agents.base import Link, joins  # few sessions are ever relinked
+
+    missing: set[int] = set()
+
+    def report(kind: str, offset: int, cause: str) -> None:
+        if kind == "missing parent":
+            missing.add(offset)
+
+    verification = Verification(report)
+    entries: list[tuple[int, Entry]] = []
+    offset = 0
+    for line in lines:
+        verification.take(line, offset)
+        if (entry := decode(line, offset, ignore)) is not None:
+            entries.append((offset, entry))
+        offset += len(line) + 1
+    verification.finish()
+    links = (Link(entry.uuid, entry.parent_uuid, entry.lane) for _, entry in entries)
+    found = joins(links)
+    return {e.uuid: found[e.uuid] for at, e in entries if at in missing and e.uuid in found}
+
+
+def _relinked(lines: Iterator[bytes], above: Mapping[str, str]) -> Iterator[bytes]:
+    for line in lines:
+        entry = decode(line, 0, ignore) if above else None
+        parent = None if entry is None else above.get(entry.uuid)
+        if entry is None or parent is None:
+            yield line
+            continue
+        keys = values_of(line, decode_object(line))
+        metadata = decode_object(line).get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        keys["metadata"] = {**metadata, MISSING_PARENT: entry.parent_uuid}
+        keys["parentUuid"] = parent
+        keys.pop("crc", None)
+        yield encode(keys)
+
+
+def _joined(view: LogTree, above: Mapping[str, str]) -> Iterator[RepairedLine]:
+    number = 1
+    for offset, line, count in view.line_runs() if above else ():
+        entry = decode(line, offset, ignore)
+        if entry is not None and entry.uuid in above:
+            what = f"joined entry {entry.uuid} to the one before it, {above[entry.uuid]}"
+            yield RepairedLine(number, offset, f"{what}: its parent {entry.parent_uuid} is missing")
+        number += count
 
 
 def _header_repairs(lost: Headless) -> Iterator[RepairedLine]:

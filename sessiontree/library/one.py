@@ -23,8 +23,9 @@ from sessiontree.core.entry import MAIN, decode_object
 from sessiontree.core.header import AGENT_SESSION_KEY, is_version_1
 from sessiontree.engine.gc import GcResult
 from sessiontree.engine.opening import Migrate
-from sessiontree.engine.repair import Progress, RepairResult
+from sessiontree.engine.repair import Progress, RepairResult, never_written
 from sessiontree.errors import (
+    ForeignFormatError,
     MigrationRefusedError,
     MissingHeaderError,
     SessionTreeError,
@@ -183,19 +184,21 @@ def verified(
     return FileCheck(damage, left, unfinished)
 
 
-def repaired(file: str, migrated: Callable[[], object]) -> RepairResult:
+def repaired(file: str, migrated: Callable[[], object], *, relink: bool = False) -> RepairResult:
     """Repair a file, also one that must be migrated first or that has lost its header.
 
-    `migrated` is called when a file of version 1 was migrated.
+    `migrated` is called when a file of version 1 was migrated. For `relink` see `Session.repair`.
     """
     try:
         session, is_old = open_to_write(file, MAIN, migrate=True)
     except MissingHeaderError:
-        return repair_file(file)
+        return repair_file(file, relink=relink)
+    except ForeignFormatError as error:
+        raise never_written(error.file, error.agent) from None
     if is_old:
         migrated()
     with session, session.writer.at_tip():
-        return session.repair()
+        return session.repair(relink=relink)
 
 
 def collected(

@@ -13,7 +13,7 @@ from sessiontree.core.codec import FORMAT
 from sessiontree.core.damage import NEXT_STEP, Damage, in_short
 from sessiontree.engine.gc import GcResult
 from sessiontree.engine.repair import RepairedLine, RepairResult
-from sessiontree.errors import BlobError
+from sessiontree.errors import BlobError, UsageError
 from sessiontree.handles.registry import Registry
 from sessiontree.library.one import repaired, verified
 from sessiontree.library.places import Selection
@@ -24,7 +24,7 @@ from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import FORMS_OF_TIME, Call, OfSession, PagedOfSession
 from sessiontree.ops.params import SessionName as Name
-from sessiontree.session import Session
+from sessiontree.session import Session, repair_file
 
 HEALTH: Final = Namespace(
     "health", "Whether sessions are sound; the repair of damage, and the removal of garbage."
@@ -148,6 +148,20 @@ def _finding(damage: Damage, file: str) -> Finding:
 
 class Repair(OfSession):
     dry_run: Annotated[bool, opt("--dry-run", help="Only report what would be repaired.")] = False
+    relink: Annotated[
+        bool,
+        opt("--relink", help="Join an entry whose parent is missing to the entry before it."),
+    ] = False
+    out: Annotated[
+        str | None,
+        opt(
+            *("-o", "--output"),
+            metavar="NEW",
+            kind="path",
+            help="Of an agent's file: write a sound copy, which the agent opens, to NEW.",
+            examples=["mended.jsonl"],
+        ),
+    ] = None
 
 
 class Repaired(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -188,13 +202,22 @@ def repair(call: Call, given: Repair) -> RepairResult:
     Removes NUL bytes, blank lines, and incomplete lines of an interrupted write. Splits joined
     lines, adds lines without a uuid to the tree, and writes a lost header again. The exit code is 1
     if damage remains.
+
+    A file of an agent stays as it is. With -o, its copy has each entry on a line of its own, joined
+    to the entry before it if its parent is missing. Fragments, copies of lines, and results without
+    their call are left out; lone surrogates and invalid UTF-8 become U+FFFD. Each change is listed.
+    End the agent's program before you put NEW in the place of FILE.
     """
     if given.dry_run:
+        if given.out is not None:
+            raise UsageError("-o writes a file, and --dry-run writes none: give one of them")
         with Session.open(call.file(given.session), readonly=True) as session:
-            return session.repair(dry_run=True)
+            return session.repair(dry_run=True, relink=given.relink)
     call.check_write()
     file = call.file(given.session)
-    return repaired(file, lambda: call.migrated(file))
+    if given.out is not None:
+        return repair_file(file, call.new_file(given.out))
+    return repaired(file, lambda: call.migrated(file), relink=given.relink)
 
 
 class Gc(Budgeted):

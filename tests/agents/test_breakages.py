@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session, Store
+from sessiontree import Session, Store, repair_file
 from sessiontree.agents import base, recognise
 from tests.agents import test_codex, test_gemini, test_pi
 from tests.agents.conftest import CLAUDE_CODE
@@ -108,6 +108,34 @@ def test_no_message_is_missing_from_tree_search_and_export(
             assert re.search(rf"\b{each}\b", markdown), (seed, each)
         for each in rng.sample(sorted(words), 3):
             assert list(Store(tmp_path).search(f'"{each}"')), (seed, each)
+
+
+@in_soak("seeds", range(6), range(100))
+@pytest.mark.parametrize("made", MADE)
+def test_a_repaired_copy_has_every_message_and_no_damage(
+    made: Any, seeds: range, tmp_path: Path
+) -> None:
+    file, copy = made(tmp_path / "session.jsonl"), tmp_path / "copy.jsonl"
+    whole = file.read_bytes()
+    for seed in seeds:
+        damaged = broken(whole.splitlines(), Random(seed), 1 + seed % 3)
+        file.write_bytes(damaged)
+        done = repair_file(file, copy)
+        assert file.read_bytes() == damaged
+        assert [one for one in done.remaining if one.kind not in ("late parent", "repeated")] == []
+        content = copy.read_bytes()
+        for line in content.splitlines():
+            assert json.loads(line)
+        standing = Counter(said for line, said in set(messages_of(whole)) if line in damaged)
+        with Session.open(copy, readonly=True) as session:
+            path = Counter(json.dumps(e["message"]) for e in session.path() if e.type == "message")
+            results = sum("toolResult" in said or "tool_result" in said for said in standing)
+            assert len(list((standing - path).elements())) <= results, seed
+        copy.unlink()
+        file.write_bytes(content)
+        assert repair_file(file, copy).mended == []
+        assert copy.read_bytes() == content
+        copy.unlink()
 
 
 @in_soak("count", 12, 100)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from sessiontree import Session, import_session
-from sessiontree.agents.base import joins
+from sessiontree.agents.base import Link, joins
 from sessiontree.core.codec import encode
 from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
@@ -61,11 +61,11 @@ def test_a_main_line_is_not_joined_to_a_sidechain(tmp_path: Path) -> None:
 
 
 def test_no_entry_is_joined_to_one_below_it() -> None:
-    assert joins([("b", "a", 0), ("a", "lost", 0)]) == {}
-    assert joins([("x", None, 0), ("b", "a", 0), ("a", "lost", 0)]) == {"a": "x"}
-    assert joins([("a", "b", 0), ("b", "a", 0), ("c", "lost", 0)]) == {"c": "b"}
-    assert joins([("a", None, 0), ("b", "lost", 1)]) == {}
-    many = [(str(n), str(n + 1), 0) for n in range(5_000)]
+    assert joins([Link("b", "a", 0), Link("a", "lost", 0)]) == {}
+    assert joins([Link("x", None, 0), Link("b", "a", 0), Link("a", "lost", 0)]) == {"a": "x"}
+    assert joins([Link("a", "b", 0), Link("b", "a", 0), Link("c", "lost", 0)]) == {"c": "b"}
+    assert joins([Link("a", None, 0), Link("b", "lost", 1)]) == {}
+    many = [Link(str(n), str(n + 1)) for n in range(5_000)]
     assert joins(many) == {}
 
 

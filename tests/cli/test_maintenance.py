@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
+from tests.support import transcripts
 from tests.support.sessions import said
-from tests.support.terminal import contents, done, lines, printed_json, run
+from tests.support.terminal import contents, done, lines, printed_json, refused, run
 
 
 def spoil(chat: Path) -> None:
@@ -154,3 +155,41 @@ def test_the_next_step_for_a_missing_blob_is_printed_once(chat: Path) -> None:
     (line,) = run("verify", chat).stdout.splitlines()
     assert f"there is no file {blob}; put the folder of blobs back" in line
     assert line.count("backup") == 1
+
+
+def test_repair_of_an_agents_file_writes_a_copy_and_lists_each_change(
+    chat: Path, tmp_path: Path
+) -> None:
+    file = transcripts.written(tmp_path / "session.jsonl", transcripts.CALL)
+    a, b, r = file.read_bytes().splitlines()
+    orphan = r.replace(b'"r"', b'"o"').replace(b'"t"', b'"gone"')
+    damaged = [
+        a + b,
+        r[:50] + r,
+        orphan,
+        b"[]",
+        b"]",
+        json.dumps(transcripts.user("d", "o")).encode(),
+    ]
+    file.write_bytes(b"\n".join(damaged))
+    before, new = file.read_bytes(), tmp_path / "new.jsonl"
+    assert "'repair FILE -o NEW' writes a sound copy" in refused("repair", file)
+    result = run("repair", file, "-o", new)
+    assert (result.exit_code, file.read_bytes()) == (0, before)
+    assert [line.split(": ", 2)[-1] for line in result.stdout.splitlines()] == [
+        "gave the entry a line of its own",
+        "gave the entry a line of its own",
+        "removed 50 bytes that hold no whole entry",
+        "gave the entry a line of its own",
+        "removed the result of call gone, which is not in the file",
+        "removed 2 bytes that hold no whole entry",
+        "removed a line that only separates entries",
+        "joined the entry to b: its parent o is not in the copy",
+        "ended the last line with a newline",
+    ]
+    assert result.stderr == f"{file}: 9 repaired; the sound copy is {new}\n"
+    kept = new.read_bytes().splitlines()
+    assert kept[:3] == [a, b, r]
+    assert json.loads(kept[3])["parentUuid"] == "b"
+    assert "already" in refused("repair", file, "-o", new)
+    assert "is a file of sessiontree" in refused("repair", chat, "-o", tmp_path / "x.jsonl")

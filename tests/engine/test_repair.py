@@ -379,6 +379,44 @@ def test_a_file_of_another_agent_is_not_repaired(tmp_path: Path) -> None:
     file = tmp_path / "pi.jsonl"
     file.write_text('{"type":"session","version":3,"id":"p","cwd":"/p"}\n{"type":"mess')
     before = file.read_bytes()
-    with pytest.raises(ForeignFormatError, match="is a file of the pi coding agent, which is read"):
+    with pytest.raises(
+        ForeignFormatError, match="is a file of the pi coding agent, which is never"
+    ):
         repair_file(file)
     assert file.read_bytes() == before
+
+
+def test_relink_joins_an_entry_to_the_one_before_it_and_keeps_the_evidence(path: Path) -> None:
+    path.unlink()
+    with Session.create(path) as session:
+        uuids = [session.append_message({"role": "user", "content": f"say {n}"}) for n in range(4)]
+        with session.lane("other") as lane:
+            aside = lane.append_message({"role": "user", "content": "aside"})
+        last = session.append_message({"role": "user", "content": "last"})
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    lost, after = uuids[1].uuid, uuids[2].uuid
+    path.write_bytes(b"".join(line for line in lines if f'"uuid":"{lost}"'.encode() not in line))
+    damaged = path.read_bytes()
+    with Session.open(path, readonly=True) as session:
+        assert [entry.uuid for entry in session.path()] == [after, uuids[3].uuid, last.uuid]
+        [plan] = session.repair(dry_run=True, relink=True).mended
+        assert session.repair(dry_run=True).mended == []
+    done = repair_file(path, relink=True)
+    assert done.mended == [plan]
+    assert f"joined entry {after} to the one before it, {uuids[0].uuid}" in plan.what
+    assert done.remaining == []
+    assert Path(str(done.evidence)).read_bytes() == damaged
+    with Session.open(path, readonly=True) as session:
+        assert [e["message"]["content"] for e in session.path()[1:]] == [
+            "say 0",
+            "say 2",
+            "say 3",
+            "last",
+        ]
+        assert session.entry(after).get("metadata") == {"missingParent": lost}
+        assert session.entry(aside.uuid).parent_uuid == aside.parent_uuid
+        assert "is missing from the file" in session.context().warnings[0]
+    assert repair_file(path, relink=True).mended == []
+    kept = set(path.read_bytes().splitlines()) & set(whole.splitlines())
+    assert len(kept) == len(lines) - 2

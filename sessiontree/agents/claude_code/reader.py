@@ -98,6 +98,8 @@ class ClaudeCodeReader(base.Reader):
     has_subagents = True
     reads_twice = True
     has_result_files = True
+    message_key = "message"
+    parent_key = "parentUuid"
     session_keys = frozenset({"sessionId"})
 
     def recognises(self, head: bytes) -> bool:
@@ -139,6 +141,10 @@ class ClaudeCodeReader(base.Reader):
             return True
         is_title = any(body.get(key) for key in TITLES)
         return not (is_title or body.get("isSidechain") or body.get("teamName"))
+
+    def link(self, line: base.Values) -> base.Link | None:
+        node = node_of(line.as_json(), 0)
+        return None if node is None else _link_of(node)
 
     def tally(self) -> Tally:
         return ClaudeTally()
@@ -260,7 +266,7 @@ class _Transcript:
     def _joined(self, nodes: list[ThreadNode]) -> dict[str, str]:
         """Join each entry without its parent to the one before it; the missing parents."""
         counting = [node for node in nodes if self._by_uuid[node.uuid] is node]
-        found = base.joins((node.uuid, node.parent, node.lane) for node in counting)
+        found = base.joins(map(_link_of, counting))
         missing = {uuid: self._by_uuid[uuid].parent or "" for uuid in found}
         for uuid, parent in found.items():
             self._by_uuid[uuid].parent = parent
@@ -576,6 +582,12 @@ class _Transcript:
     def _result_files(self, message: bytes) -> list[str]:
         names = dict.fromkeys(name.decode() for name in _RESULT_FILE.findall(message))
         return [f"{self.folder}/tool-results/{name}" for name in names]
+
+
+def _link_of(node: ThreadNode) -> base.Link:
+    """The place of a line; that of a subagent may be below a line of its main transcript."""
+    lane = node.sidechain, node.agent, node.team
+    return base.Link(node.uuid, node.parent, lane, node.sidechain)
 
 
 def _text_said(node: ThreadNode, line: base.SourceLine) -> str:

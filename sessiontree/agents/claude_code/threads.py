@@ -64,11 +64,6 @@ class ThreadNode(msgspec.Struct, gc=False):
         return self.says is not None
 
     @property
-    def lane(self) -> tuple[bool, str | None, bool]:
-        """What entries that follow each other have in common."""
-        return self.sidechain, self.agent, self.team
-
-    @property
     def is_main(self) -> bool:
         """Whether it belongs to the conversation of the main agent and the user."""
         return not (self.sidechain or self.meta or self.team)

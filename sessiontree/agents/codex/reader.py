@@ -199,6 +199,7 @@ _META: Final = {"isMeta": True}
 
 
 class CodexReader(base.Reader):
+    message_key = "payload"
     line_keys = _LINE_KEYS
     has_facts_beside = True
     shares_origins = True

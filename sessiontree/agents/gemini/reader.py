@@ -199,6 +199,19 @@ class GeminiReader(base.Reader):
         kept = [(0, line) for line in b"".join(parts).split(b"\n")]  # no offset is read
         return base.PartOfSource(source.name, kept, source.sidecar)
 
+    def whole_document(self, source: base.AgentSource) -> tuple[bytes, str] | None:
+        start = _start_of(source)
+        if not _is_document(start):
+            return None
+        text = b"\n".join(line for _, line in source.lines())
+        if decode_leniently(text) is not None:
+            return text, ""
+        messages = [message for _, message in _messages_of(text)]
+        opening = base.leading_values(text) or base.Values({})
+        whole = {**opening.raws(), "messages": b"[%b]" % b",".join(messages)}
+        what = f"closed the document after its {len(messages):,} whole messages"
+        return base.Values(whole).as_json(), what
+
     def tally(self) -> Tally:
         return GeminiTally()
 

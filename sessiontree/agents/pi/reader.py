@@ -61,6 +61,8 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 class PiReader(base.Reader):
     line_keys = _LINE_KEYS
+    message_key = "message"
+    parent_key = "parentId"
 
     def recognises(self, head: bytes) -> bool:
         """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
@@ -93,6 +95,9 @@ class PiReader(base.Reader):
     def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:
         return {key: value for key, value in left.items() if key not in ("type", "version")}
 
+    def link(self, line: base.Values) -> base.Link | None:
+        return _link_of(line)
+
     def tally(self) -> Tally:
         return EntryTally()
 
@@ -107,6 +112,11 @@ class PiReader(base.Reader):
                 lines = base.LineMaker(self.name, report, header.text("id") or "")
                 entries = _Entries(lines, source)
                 yield entries.header(line, header)
+
+
+def _link_of(line: base.Values) -> base.Link | None:
+    id = line.text("id") if "parentId" in line else None
+    return base.Link(id, line.text("parentId")) if id else None
 
 
 def _named_in(part: bytes) -> Iterator[base.Values]:
@@ -183,12 +193,8 @@ class _Entries:
         if self._joins is None:
             numbered = base.numbered(self._source, _LINE_KEYS)
             lines = (line.values for line in numbered)
-            named = (
-                (own, line.text("parentId"), None)
-                for line in lines
-                if line is not None and "parentId" in line and (own := line.text("id"))
-            )
-            self._joins = base.joins(named)
+            links = (_link_of(line) for line in lines if line is not None)
+            self._joins = base.joins(link for link in links if link is not None)
         return self._joins.get(id or "")
 
     def _adjusted(
