@@ -85,6 +85,17 @@ class PathRules:
             raise NothingToDoError(f"no rule maps {old:.200}; 'sessiontree map-path' lists them")
         return PathRules(kept)
 
+    def with_folder_moved(self, old: str, new: str) -> PathRules:
+        """The rules after a folder here got another path.
+
+        Raises:
+            UsageError: see `with_rule`.
+        """
+        move = PathRules([PathRule(old, new)])
+        moved = [PathRule(rule.old, move.here(rule.new)) for rule in self.rules]
+        kept = [rule for rule in moved if _names(rule.old).compared != _names(rule.new).compared]
+        return PathRules(kept).with_rule(old, new)
+
     def _without(self, old: str) -> list[PathRule]:
         compared = _names(old).compared
         return [rule for rule in self.rules if _names(rule.old).compared != compared]

@@ -9,6 +9,7 @@ Invariant: a session file is never touched.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -41,9 +42,22 @@ def change_path_rules(old: str, new: str | None) -> PathRules:
         UsageError, NothingToDoError: see `PathRules`.
         StorageError: the file of the rules cannot be read or written.
     """
+    if new is None:
+        return _changed(lambda rules: rules.without_rule(old))
+    return _changed(lambda rules: rules.with_rule(old, new))
+
+
+def move_folder(old: str, new: str) -> PathRules:
+    """Add a rule for a folder here that got another path; return the rules.
+
+    Raises as `change_path_rules` does.
+    """
+    return _changed(lambda rules: rules.with_folder_moved(old, new))
+
+
+def _changed(change: Callable[[PathRules], PathRules]) -> PathRules:
     file = _file()
-    rules = _stored(file) if os.path.lexists(file) else _NONE
-    rules = rules.without_rule(old) if new is None else rules.with_rule(old, new)
+    rules = change(_stored(file) if os.path.lexists(file) else _NONE)
     make_folders(DISK, os.path.dirname(file))
     lines = (msgspec.json.encode(rule) + b"\n" for rule in rules.rules)
     swap_file(DISK, file, lines)

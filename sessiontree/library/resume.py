@@ -300,7 +300,18 @@ def _has_all_of(copy: SessionInfo, one: SessionInfo) -> bool:
     """True if a converted copy is of a session that did not change since."""
     if copy.is_converted:  # its id may be one that was made of the session's
         copy = msgspec.structs.replace(copy, id=one.id, copy_of=one.id)
-    return are_copies(copy, one) and moment(copy.modified) >= moment(one.modified)
+    if not are_copies(copy, one):
+        return False
+    return moment(copy.modified) >= moment(one.modified) or _is_as_converted(copy, one)
+
+
+def _is_as_converted(copy: SessionInfo, one: SessionInfo) -> bool:
+    """True if neither file changed since; what is said last may be left out of a copy."""
+    if copy.went_on or is_address(one.file):
+        return False
+    with suppress(OSError):
+        return os.stat(copy.file).st_mtime_ns >= os.stat(one.file).st_mtime_ns
+    return False
 
 
 def path_for(agent: Agent, cwd: str, name: str, fs: FileSystem, environ: Mapping[str, str]) -> str:

@@ -35,7 +35,7 @@ from sessiontree.library.counts import (
 )
 from sessiontree.library.hidden import hidden_ids
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.path_rules import path_rules
+from sessiontree.library.path_rules import move_folder, path_rules
 from sessiontree.library.places import (
     ORDERS,
     Order,
@@ -1002,8 +1002,8 @@ class MovedSessions(msgspec.Struct, kw_only=True, omit_defaults=True):
 def move_project(call: Call, given: MoveProject) -> MovedSessions:
     """Move the sessions of a renamed working directory to its new path, in the store.
 
-    Sessions of agents stay as they are, and are counted; session.resume_command with `cwd`
-    continues one at the new path. Refuses relative paths, a directory without sessions, and one
+    Sessions of agents stay as they are, and are counted; if the old path is gone, they are listed
+    as sessions of the new one, too. Refuses relative paths, a directory without sessions, and one
     with a session that a program holds.
     \f
     OLD and NEW are the old and the new path of the directory. Afterwards 'ls' shows the
@@ -1011,9 +1011,9 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
     exclusive writer holds one of the sessions, no session is moved. A session in a folder that
     the store did not name after OLD stays there.
 
-    An agent's files are never touched. 'resume ID --cwd NEW' continues one session of an agent in
-    NEW, with a copy where the agent needs one. --resume does that for all sessions of OLD, and of
-    the folders in it, and prints the command that continues each.
+    An agent's files are never touched. If OLD is gone, a rule of 'map-path' says that it is NEW
+    now, so that an agent's sessions of OLD are listed and continued in NEW, with a copy where the
+    agent needs one. --resume prints the command that continues each.
     """
     call.check_write()
     paths = [given.old, given.new]
@@ -1035,15 +1035,24 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
         count = 0
     call.did("Moved {} of {} to {}", counted(count, "session"), old, new)
     made = MovedSessions(moved=count, of_agents=len(theirs))
+    if theirs and not os.path.isdir(old) and not is_of_windows(new):
+        move_folder(old, new)
     if given.resume:
         made.commands = list(_resumed(call, theirs, old, new))
     elif theirs:
-        agents = counted(
-            len(theirs), "session of an agent stays as it is", "sessions of agents stay as they are"
-        )
-        how = in_quotes("sessiontree resume ID --cwd NEW")
-        call.note(f"{agents}: {how} continues one in NEW, and --resume does so for all")
+        call.note(_told_of_agents(len(theirs), old, new))
     return made
+
+
+def _told_of_agents(count: int, old: str, new: str) -> str:
+    agents = counted(
+        count, "session of an agent stays as it is", "sessions of agents stay as they are"
+    )
+    if path_rules().here(old) == new:
+        every = "it is listed and continued" if count == 1 else "they are listed and continued"
+        return f"{agents}; {every} in {new} from now on ('sessiontree map-path' has the rule)"
+    how = in_quotes("sessiontree resume ID --cwd NEW")
+    return f"{agents}: {how} continues one in NEW, and --resume does so for all"
 
 
 def _resumed(call: Call, sessions: Iterable[SessionInfo], old: str, new: str) -> Iterator[str]:
@@ -1051,9 +1060,10 @@ def _resumed(call: Call, sessions: Iterable[SessionInfo], old: str, new: str) ->
     from sessiontree.library.resume import plan  # few calls convert
 
     for one in in_order(sessions, "modified"):
-        paths = [one.cwd or old, *path_rules().there(one.cwd or old)]
+        cwd = one.cwd or old
+        paths = [cwd, *path_rules().there(cwd)]
         moved = map(PathRules([PathRule(old, new)]).here, paths)
-        folder = next((path for path in moved if path not in paths), new)
+        folder = next((path for path, was in zip(moved, paths, strict=True) if path != was), cwd)
         try:
             yield plan(one, cwd=folder).line
         except SessionTreeError as error:

@@ -503,9 +503,13 @@ def test_a_moved_project_says_that_agents_sessions_stay_and_how_they_go_on(
     told = run("move-project", old, new)
     assert (told.exit_code, told.stdout) == (0, "")
     assert told.stderr == (
-        f"Moved 0 sessions of {old} to {new}\n2 sessions of agents stay as they are: 'sessiontree "
-        "resume ID --cwd NEW' continues one in NEW, and --resume does so for all\n"
+        f"Moved 0 sessions of {old} to {new}\n2 sessions of agents stay as they are; they are "
+        f"listed and continued in {new} from now on ('sessiontree map-path' has the rule)\n"
     )
+    assert {str(new), str(new / "below"), f"{old}-beside"} <= {row["cwd"] for row in listed()}
+    shutil.move(new, old)
+    run("move-project", new, old)
+    assert printed_json("map-path") == [{"old": str(new), "new": str(old)}]
     told = run("move-project", old / "below", new)
     assert "\n1 session of an agent stays as it is: 'sessiontree resume" in told.stderr
     assert "nothing is moved" in refused("move-project", old.with_name("other"), new)
@@ -529,7 +533,7 @@ def test_all_sessions_of_a_moved_project_go_on_at_the_new_path(
         <= {f: f.read_bytes() for f in home.glob(".claude/projects/*/*.jsonl")}.items()
     )
     again = run("move-project", old, new, "--resume")
-    assert again.stderr.count("Left out: ") == 2  # they are there already
+    assert set(again.stdout.splitlines()) == set(told["commands"])
 
 
 @pytest.fixture
