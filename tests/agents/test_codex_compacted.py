@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from sessiontree.views.rows import read_turn
 from tests.agents.test_codex import Line, line, opened, rolled_back, said, written
 from tests.support.soak import in_soak
 from tests.support.table import for_each
+from tests.support.transcripts import encoded
 
 
 def compacted(summary: str, *items: Line) -> Line:
@@ -100,6 +102,33 @@ def test_what_compactions_repeat_is_read_once(tmp_path: Path) -> None:
 def test_an_import_of_what_compactions_repeat_is_read_once(tmp_path: Path) -> None:
     result = import_session(written(tmp_path / "r.jsonl", *SHORT), tmp_path)
     check_said_once(tmp_path / result.file)
+
+
+def test_an_import_of_an_older_version_has_each_prompt_as_one_turn(tmp_path: Path) -> None:
+    """Its entries do not say that they repeat others."""
+    made = tmp_path / import_session(written(tmp_path / "r.jsonl", *SHORT), tmp_path).file
+    old = tmp_path / "old.jsonl"
+    mark = rb',"metadata":\{"repeats":[^}]*\}|,"crc":"[^"]*"'
+    old.write_bytes(re.sub(mark, b"", made.read_bytes()))
+    assert b"repeats" not in old.read_bytes()
+    with Session.open(old, readonly=True) as session:
+        prompts = [turn.prompt for turn in session.outline().turns if turn.prompt]
+        assert prompts == ["Prompt 00000", "Prompt 00001", "Prompt 00002", "Last"]
+
+
+def test_a_rollout_that_grows_repeats_what_the_whole_one_does(tmp_path: Path) -> None:
+    def marks(session: Session) -> list[tuple[str, str | None]]:
+        return [(entry.uuid, repeated_by(entry.body)) for entry in session.entries()]
+
+    file = written(tmp_path / "r.jsonl", *SHORT[:1])
+    with Session.open(file, readonly=True) as session:
+        for more in SHORT[1:]:
+            with file.open("ab") as growing:
+                growing.write(encoded([more])[0])
+            session.refresh()
+        with Session.open(file, readonly=True) as whole:
+            assert marks(session) == marks(whole)
+        assert sum(repeated is not None for _, repeated in marks(session)) == 12
 
 
 @for_each("target", ["claude-code", "codex", "gemini"])
