@@ -21,6 +21,7 @@ from sessiontree.core.message import (
     is_result_block,
     kind_of,
     numbered_blocks,
+    printed,
     result_ids,
     says_interrupted,
     slash_command,
@@ -142,7 +143,7 @@ def ending_of(result: Mapping[str, Any]) -> CallEnding:
 
 def output_of(result: Mapping[str, Any]) -> str:
     """The text of a result as `results_in` gives it."""
-    output = result.get("output")
+    output = printed(result.get("output"))
     return (
         output if isinstance(output, str) else text_of({"content": output or result.get("content")})
     )

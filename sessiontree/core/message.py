@@ -514,6 +514,21 @@ def call_preview(call: ToolCall) -> str:
     return f"{call.name}({_arguments_text(call.arguments)})"
 
 
+def printed(output: Any) -> Any:
+    """What a program printed, of an output that older versions of Codex put in JSON with its state.
+
+    Other outputs are given as they are.
+    """
+    if not isinstance(output, str) or not output.startswith('{"output":'):
+        return output
+    try:
+        found = orjson.loads(output)
+    except orjson.JSONDecodeError:  # cut, or no JSON of Codex
+        return output
+    is_wrapped = set(found) == {"output", "metadata"} and isinstance(found["output"], str)
+    return found["output"] if is_wrapped else output
+
+
 def preview_of(message: Message) -> str:
     """A message in a few words: its text, else its calls, else its reasoning or output."""
     if parts := [part for block in blocks_of(message) if (part := block_preview(block))]:
@@ -527,7 +542,7 @@ def preview_of(message: Message) -> str:
         return f"(thinking) {words}".rstrip()
     if message.get("role") == "bashExecution":
         return f"$ {message.get('command', '')}"
-    output = message.get("output")
+    output = printed(message.get("output"))
     return output if isinstance(output, str) else ""
 
 

@@ -403,9 +403,9 @@ def _output_in(result: str) -> str | None:
     """What a command printed, in the result of a shell; None if some of it is left out."""
     if _LEFT_OUT.search(result):
         return None
-    if result.startswith("{") and isinstance(keys := _arguments(result), Mapping):
-        output = keys.get("output")
-        return output if isinstance(output, str) else None
+    keys = _arguments(result) if result.startswith("{") else None
+    if isinstance(keys, Mapping) and {"output", "metadata"} & set(keys):
+        return output if isinstance(output := keys.get("output"), str) else None
     if (of_codex := _OF_CODEX.match(result)) is not None:
         return result[of_codex.end() :]
     if (of_gemini := _OF_GEMINI.match(result)) is not None:

@@ -34,6 +34,7 @@ from sessiontree.core.message import (
     kind_of,
     message_in,
     preview_of,
+    printed,
     result_ids,
     role_of,
     speaker_named,
@@ -251,7 +252,7 @@ def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
             waiting.extend((part, opaque) for part in reversed(value))
         elif isinstance(value, dict) and (opaque or kind_of(value) not in _BYTES):
             waiting += [
-                (part, opaque or key in OPAQUE)
+                (printed(part) if key == "output" else part, opaque or key in OPAQUE)
                 for key, part in reversed(value.items())
                 if opaque or not is_structure(key)
             ]

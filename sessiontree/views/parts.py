@@ -34,6 +34,7 @@ from sessiontree.core.message import (
     is_partial,
     is_result_block,
     kind_of,
+    printed,
     result_ids,
     role_of,
     text_of,
@@ -162,7 +163,7 @@ def _pieces(content: Any) -> Iterator[Part]:
 
 
 def _result(result: Mapping[str, Any], id: str) -> Part:
-    content = result.get("content", result.get("output"))
+    content = result.get("content", printed(result.get("output")))
     failed = result.get("isError") is True or result.get("is_error") is True
     return Part("result", block=result, id=id, pieces=tuple(_pieces(content)), failed=failed)
 
