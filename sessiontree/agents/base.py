@@ -96,6 +96,7 @@ class AgentSource(Protocol):
 
     name: str  # the file's name without its folder
     size: int  # its bytes, unpacked
+    is_whole: bool  # whether lines that are not given are not in the file
 
     @property
     def sidecar(self) -> bytes | None:
@@ -123,6 +124,8 @@ class AgentSource(Protocol):
 
 class PartOfSource:
     """A file of which only some lines are given: an `AgentSource` without files beside it."""
+
+    is_whole = False
 
     def __init__(
         self, name: str, lines: Sequence[tuple[int, bytes]], sidecar: bytes | None = None

@@ -36,7 +36,14 @@ from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.lines import MAGIC, Decompressed, Positioned, rest_of_line, whole_lines
+from sessiontree.storage.lines import (
+    MAGIC,
+    Decompressed,
+    Excerpt,
+    Positioned,
+    rest_of_line,
+    whole_lines,
+)
 from sessiontree.storage.log import BytesLog, FileLog, Log, closed_on_failure
 from sessiontree.storage.names import (
     SUBAGENTS,
@@ -188,6 +195,8 @@ class SourceFile:
         self.path = log.name
         self.name = os.path.basename(log.name)
         self._sidecar = sidecar
+        fs = log.blobs.fs
+        self.is_whole = not (isinstance(fs, Excerpt) and fs.lacks_lines)
         self.opened: list[SourceFile] = []
         self.passed: Callable[[int], object] | None = None
         self._document: str | None = None

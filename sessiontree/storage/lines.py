@@ -426,6 +426,7 @@ class Excerpt(Disk):
         self._path = os.path.realpath(path)
         self._end, self._start, self._until = end, start, until
         self._is_alone = is_alone
+        self.lacks_lines = start is not None
         self._open: set[int] = set()
 
     def open(self, path: str, flags: int) -> int:

@@ -265,6 +265,8 @@ class _Transcript:
 
     def _joined(self, nodes: list[ThreadNode]) -> dict[str, str]:
         """Join each entry without its parent to the one before it; the missing parents."""
+        if not self._source.is_whole:
+            return {}
         counting = [node for node in nodes if self._by_uuid[node.uuid] is node]
         found = base.joins(map(_link_of, counting))
         missing = {uuid: self._by_uuid[uuid].parent or "" for uuid in found}

@@ -190,6 +190,8 @@ class _Entries:
 
     def _joined(self, id: str | None) -> str | None:
         """The entry to be the parent of one whose own is not in the file; None if that is there."""
+        if not self._source.is_whole:
+            return None
         if self._joins is None:
             numbered = base.numbered(self._source, _LINE_KEYS)
             lines = (line.values for line in numbered)
