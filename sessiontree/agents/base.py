@@ -385,7 +385,9 @@ def joins(entries: Iterable[Link]) -> dict[str, str]:
         entries: the entries in the order of the file.
     """
     listed = list(entries)
-    ids = {link.id for link in listed}
+    ids: set[str | None] = {None, *(link.id for link in listed)}
+    if all(link.parent in ids for link in listed):
+        return {}
     above: dict[str, str] = {}
 
     def top_of(id: str) -> str:
@@ -397,7 +399,9 @@ def joins(entries: Iterable[Link]) -> dict[str, str]:
         return id
 
     for id, parent, *_ in listed:
-        if parent in ids and id not in above and top_of(parent) != id:
+        if parent is None or parent not in ids or id in above:
+            continue
+        if top_of(parent) != id:
             above[id] = parent
     before: dict[Hashable, list[str]] = {}
     parents: set[str | None] = set()
@@ -405,7 +409,7 @@ def joins(entries: Iterable[Link]) -> dict[str, str]:
     steps = 2 * len(listed)
     for id, parent, lane, _ in listed:
         earlier = before.setdefault(lane, [])
-        if parent is not None and parent not in ids and id not in found:
+        if parent not in ids and id not in found:
             nearest: str | None = None
             for other in reversed(earlier):
                 steps -= 1
@@ -445,8 +449,20 @@ def json_of(value: Any) -> bytes:
         return b"null"
 
 
+IsSound = Callable[["SourceLine"], bool]
+"""True if a line is an object as it is."""
+
+
+def _has_values(line: SourceLine) -> bool:
+    return line.values is not None
+
+
 def numbered(
-    source: AgentSource, keys: LineKeys = (), number: int = 0, report: Report = unreported
+    source: AgentSource,
+    keys: LineKeys = (),
+    number: int = 0,
+    report: Report = unreported,
+    is_sound: IsSound = _has_values,
 ) -> Iterator[SourceLine]:
     """The lines of the file with this `LinePlace.source`, as the agent meant to write them.
 
@@ -458,11 +474,12 @@ def numbered(
         keys: what tells a line of the agent from an object within one.
         number: the number of the file.
         report: called with the place of each line that is not as the agent writes it.
+        is_sound: decodes a line in the way in which the caller needs it.
 
     Raises:
         TooMuchError: too many of them are short.
     """
-    return _Lines(_as_they_are(source, number), keys, report, source.size).read()
+    return _Lines(_as_they_are(source, number), keys, report, source.size, is_sound).read()
 
 
 def lines_in(head: bytes, keys: LineKeys = ()) -> Iterator[bytes]:
@@ -507,8 +524,14 @@ class _Lines:
     """
 
     def __init__(
-        self, lines: Iterator[SourceLine], keys: LineKeys, report: Report, size: int
+        self,
+        lines: Iterator[SourceLine],
+        keys: LineKeys,
+        report: Report,
+        size: int,
+        is_sound: IsSound = _has_values,
     ) -> None:
+        self._is_sound = is_sound
         self._lines = lines
         self._ahead: deque[SourceLine] = deque()
         self._keys = keys
@@ -517,7 +540,7 @@ class _Lines:
 
     def read(self) -> Iterator[SourceLine]:
         while (line := self._next()) is not None:
-            if line.values is not None:
+            if self._is_sound(line):
                 yield line
             else:
                 yield from self._parts(line)

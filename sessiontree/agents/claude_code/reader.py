@@ -232,8 +232,9 @@ class _Transcript:
         self._tokens: dict[str, int] = {}
         self._first_kept: dict[str, str] = {}  # by the mark of its compaction
         self._nodes: list[ThreadNode | None] = []
+        self._decoded: tuple[base.SourceLine, ThreadNode | None] | None = None  # the last line
         self._queue = Queue()
-        for line in base.numbered(source, _LINE_KEYS, number, report):
+        for line in base.numbered(source, _LINE_KEYS, number, report, self._is_sound):
             if not self._nodes and not line.place.offset:
                 self.first = line
             self._last = line.place
@@ -288,8 +289,18 @@ class _Transcript:
         if found is not None and found.text("type") == "fork-context-ref":
             self.fork = line.place, found
 
+    def _is_sound(self, line: base.SourceLine) -> bool:
+        node = node_of(line.text, 0)
+        self._decoded = line, node
+        return node is not None or line.values is not None
+
     def _node(self, line: base.SourceLine, collected: _CollectedFacts) -> ThreadNode | None:
-        node = node_of(line.text, len(self._nodes))
+        if self._decoded is None or self._decoded[0] is not line:
+            self._is_sound(line)
+        assert self._decoded is not None
+        node = self._decoded[1]
+        if node is not None:
+            node.place = len(self._nodes)
         if node is None or collected.prompt is None:
             facts = line.values
             if facts is not None:
