@@ -30,6 +30,7 @@ from urllib.parse import quote as quoted_path
 from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core import limits
+from sessiontree.core.activity import as_typed
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.display import WIDTH, printable
 from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry, missing_parent
@@ -45,6 +46,7 @@ from sessiontree.core.message import (
     indented_text,
     is_generated,
     is_typed_command,
+    preview_of,
     result_ids,
     role_of,
     text_of,
@@ -54,7 +56,7 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.place import is_address
 from sessiontree.text.amounts import counted
-from sessiontree.text.preview import size_in_short
+from sessiontree.text.preview import shown, size_in_short
 from sessiontree.views.messages import is_repeat
 from sessiontree.views.parts import Part, note_of, parts, parts_of, split_arguments, title_of
 
@@ -475,22 +477,28 @@ class _MarkdownTranscript:
             found = self._first_prompt(self._redaction.value)
         if found is None:
             return f"Session {self._reader.id}"
-        text = " ".join(plain(text_of(found)).split())
+        text = " ".join(plain(found).split())
         return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
 
-    def _first_prompt(self, masked: Callable[[Any], Any]) -> Message | None:
+    def _first_prompt(self, masked: Callable[[Any], Any]) -> str | None:
+        """The first prompt as lists show it, or else the first command without arguments."""
+        command: str | None = None
         for place, row in enumerate(self._rows):
-            if self._tree.type_of(row) in ("message", "handle"):
+            if self._tree.type_of(row) in ("message", "handle", "custom"):
                 self._place = place
                 self._prepare_handles()
                 entry = self._reader.entry_at(row)
                 fields = masked(self._whole(entry))
                 if is_handle_of_message(entry):
                     fields = {**fields, "message": masked(self._contents.of_handle(entry))}
-                if begins_turn(fields) and not is_generated(fields):
-                    message: Message = fields["message"]
-                    return message
-        return None
+                if (typed := typed_text(fields)) is not None:
+                    return typed
+                if begins_turn(fields):
+                    text = as_typed(preview_of(shown(fields["message"])))
+                    if not is_generated(fields) or " " in text:
+                        return text
+                    command = command or text
+        return command
 
     def _model(self) -> dict[str, Any] | None:
         for row in self._rows[: -_MODEL_WITHIN - 1 : -1]:

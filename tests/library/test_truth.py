@@ -186,3 +186,14 @@ def test_a_session_converted_for_pi_costs_what_it_cost(top: Path) -> None:
     done("resume", one.id, "--in", "pi")
     one.file.unlink()
     assert row() == before
+
+
+def test_a_session_that_a_command_began_has_one_title(top: Path) -> None:
+    one = MadeHome(top, 1).all[0]
+    lines = [json.loads(line) for line in one.file.read_text().splitlines()]
+    command = "<command-message>plan</command-message>\n<command-name>/plan</command-name>"
+    lines[0]["message"]["content"] = f"{command}\n<command-args>the release</command-args>"
+    one.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (row,) = [row for row in json.loads(done("ls", "--json")) if row["id"] == one.id]
+    assert row["firstMessage"] == "/plan the release"
+    assert done("export", one.id).startswith("# /plan the release\n")
