@@ -280,7 +280,7 @@ def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
     elif one.copy_of is not None and one.id.startswith(f"{one.copy_of}."):
         notes.append(f"subagent of {shown_id(one.copy_of, ids)}")
     elif one.copy_of is not None:
-        notes.append(f"copy of {shown_id(one.copy_of, ids)}")
+        notes.append(f"fork of {shown_id(one.copy_of, ids)}")
     notes += ["imported"] if one.imported_from is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)

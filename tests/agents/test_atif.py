@@ -95,9 +95,12 @@ def test_real_sessions_are_valid_trajectories(source: Path, tmp_path: Path) -> N
         found, made = converted(session, tmp_path / "made.json")
         usage = session.stats().usage
     totals = found["final_metrics"]
-    assert totals["total_completion_tokens"] == usage.output
     prompt = usage.input + usage.cache_read + usage.cache_write
-    assert totals["total_prompt_tokens"] == prompt
+    given = totals["total_completion_tokens"], totals["total_prompt_tokens"]
+    if b'"type":"progress"' in source.read_bytes():  # what a subagent spent is of no step
+        assert given <= (usage.output, prompt)
+    else:
+        assert given == (usage.output, prompt)
     assert len(found["steps"]) > 2
     assert made.warnings == []
 

@@ -151,5 +151,5 @@ def test_a_copy_has_the_name_that_it_is_given_and_says_what_it_is_a_copy_of(stor
     assert listed[named[0]].copy_of == "original"
     assert listed[original].copy_of is None
     lines = done("ls", "--cwd", "/p").splitlines()
-    assert sum("copy of original" in line for line in lines) == 4
+    assert sum("fork of original" in line for line in lines) == 4
     assert "a session's name must be" in refused("fork", original, "--name", "two\nlines")
