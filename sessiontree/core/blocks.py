@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sessiontree.core.entry import Entry, stored
+from sessiontree.core.entry import RESERVED, Entry, stored
 from sessiontree.core.handle import KINDS, Blob, blob_of, blobs_needed
 from sessiontree.core.message import ABORTED, Message
 from sessiontree.errors import (
@@ -69,14 +69,14 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     content = [block for entry in blocks if isinstance(block := entry.get("block"), dict)]
     if end is None:
         return {"role": "assistant", "content": content, "partial": True}
-    extra = {key: end[key] for key in END_KEYS if key in end}
+    extra = {key: end[key] for key in end if key not in NOT_OF_MESSAGE}
     if extra.get("stopReason") == ABORTED:
         extra["partial"] = True
     return {"role": end.get("role") or "assistant", "content": content, **extra}
 
 
-END_KEYS: Final = ("id", "api", "provider", "model", "usage", "stopReason")
-"""The keys of a `message_end` that the message has too, beside its role."""
+NOT_OF_MESSAGE: Final = RESERVED | {"metadata", "messageUuid", "role", "content"}
+"""The keys of a `message_end` that do not become keys of the message as they are."""
 
 
 def ordered(members: Sequence[Entry]) -> tuple[list[Entry], Entry | None]:

@@ -41,8 +41,18 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from sessiontree.core.damage import Report
-from sessiontree.core.entry import HEADER, MAIN, Block, Entry, decode_leniently, stored, with_fetch
-from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.entry import (
+    BOM,
+    HEADER,
+    MAIN,
+    Block,
+    Entry,
+    bare_line,
+    decode_leniently,
+    stored,
+    with_fetch,
+)
+from sessiontree.core.jsonbytes import dumps, is_beyond_double
 from sessiontree.core.message import MAX_BLOCKS, count_of_blocks
 from sessiontree.core.spill import Fetch
 from sessiontree.errors import EntryError, TooMuchError
@@ -500,7 +510,25 @@ def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
         if line[-10:-2] != right:
             cause = f"wrong crc: the line says {line[-10:-2].decode()}, its bytes {right.decode()}"
             report("crc", offset, cause)
+    elif _has_number_beyond_double(line):  # a checksum is of a writer that refuses such a number
+        report("number", offset, "a number beyond the range of a double, 1.8e308")
     check_text(line, offset, report)
+
+
+_SPELLING: Final = bytes.maketrans(b"123456789+E", b"000000000" + b"0e")
+_LONG: Final = b"0" * 200  # an exponent of two digits makes no shorter number so large
+
+
+def _has_number_beyond_double(line: bytes) -> bool:
+    """True if a line of JSON has a number beyond a double; nearly always found undecoded."""
+    digits = line.translate(_SPELLING)
+    if b"0e000" not in digits and _LONG not in digits:
+        return False
+    try:
+        orjson.loads(line)  # which refuses such a number
+    except orjson.JSONDecodeError:
+        return is_beyond_double(decode_leniently(line))
+    return False
 
 
 def check_text(line: bytes, offset: int, report: Report) -> None:
@@ -514,14 +542,15 @@ def check_text(line: bytes, offset: int, report: Report) -> None:
 def _decode_hard(
     line: bytes, offset: int, report: Report, fetch: Fetch | None = None
 ) -> Entry | None:
-    bare = line.strip(b"\0")
+    bare = bare_line(line)
     if len(bare) != len(line):
-        report("nul", offset, f"{len(line) - len(bare)} NUL bytes in the line")
-        if not bare:
+        marks = line[: line.find(bare)].count(BOM) if bare else line.count(BOM)
+        if zeros := len(line) - len(bare) - marks * len(BOM):
+            report("nul", offset, f"{zeros} NUL bytes in the line")
+        if marks:
+            report("bom", offset, "a byte order mark in front of the line")
+        elif not bare:
             return None
-    if bare.startswith(b"\xef\xbb\xbf"):
-        report("bom", offset, "a byte order mark in front of the line")
-        bare = bare[3:]
     if not bare.strip():
         report("blank", offset, "a blank line")
         return None

@@ -29,6 +29,8 @@ NEXT_STEP: Final = {
         "check by hand the lines that it does not change"
     ),
     "utf-8": "the entry is used with the bad bytes replaced; look at the line",
+    "number": "the entry is used; programs read the number as infinity or null, so write a smaller "
+    "number, or a string",
     "crc": "the entry is used as it is; to check the entry, compare it with a backup",
     "no uuid": "an older program wrote the line; 'repair' adds a uuid and a parent",
     "object": "look at the line; it is not part of the tree",

@@ -256,6 +256,17 @@ def decode_object(line: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+BOM: Final = b"\xef\xbb\xbf"
+_BEFORE: Final = re.compile(rb"\A(?:\0++|\xef\xbb\xbf)++")  # possessive: one try at each byte
+
+
+def bare_line(line: bytes) -> bytes:
+    """A line without the NUL bytes around it, and the byte order marks before it, in any order."""
+    if line[:1] not in (b"\0", b"\xef"):
+        return line.rstrip(b"\0")
+    return _BEFORE.sub(b"", line, count=1).rstrip(b"\0")
+
+
 _ENDS: Final = {
     b"{": b"}",
     b"[": b"]",

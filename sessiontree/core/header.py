@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sessiontree.core.codec import FORMAT, VERSION
-from sessiontree.core.entry import decode_leniently, whole_number
+from sessiontree.core.entry import bare_line, decode_leniently, whole_number
 from sessiontree.core.jsonbytes import sorted_ascii
 from sessiontree.core.message import kind_of
 from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
@@ -59,7 +59,8 @@ def is_file_name(name: object) -> bool:
 
 def is_version_1(header: Mapping[str, Any]) -> bool:
     """True if the header of a session is of the linear version 1."""
-    return "format" not in header and "uuid" not in header and _version_of(header) == 1
+    has_format = header.get("format") is not None
+    return not has_format and "uuid" not in header and _version_of(header) == 1
 
 
 def _version_of(header: Mapping[str, Any]) -> int | None:
@@ -83,7 +84,7 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
             "a session of sessiontree, decompress it",
             file,
         )
-    value = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf"))
+    value = decode_leniently(bare_line(line))
     if not isinstance(value, dict):
         raise NotASessionError(f"{file} is not a session: {place} {_not_an_object(line)}", file)
     if (program := _foreign_program(value)) is not None:

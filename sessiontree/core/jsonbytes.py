@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -109,6 +110,8 @@ def _spelled_out(value: Any, depth: int) -> Any:
     It is an integer of more than 64 bits, as a fragment of digits, or an object of an SDK.
     """
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        if is_beyond_double(value):
+            raise ValueError("a number beyond 1.8e308")
         return orjson.Fragment(str(int(value)))
     if depth > _DEEPEST:  # a circle ends here too
         raise ValueError("nested too deeply")
@@ -118,6 +121,19 @@ def _spelled_out(value: Any, depth: int) -> Any:
         return [_spelled_out(part, depth + 1) for part in value]
     data = plain(value)
     return value if data is value else _spelled_out(data, depth + 1)
+
+
+def is_beyond_double(value: Any) -> bool:
+    """True if a value has a number in it that is beyond the range of a double (IEEE 754)."""
+    parts = [value]
+    for part in parts:
+        if isinstance(part, dict):
+            parts.extend(part.values())
+        elif isinstance(part, list):
+            parts.extend(part)
+        elif isinstance(part, int | float) and abs(part) > sys.float_info.max:
+            return True
+    return False
 
 
 def _refuse_non_finite(value: Any) -> None:

@@ -24,7 +24,7 @@ import orjson
 
 from sessiontree.core.codec import FORMAT, VERSION, decode, encode, raw_values, seal
 from sessiontree.core.damage import ignore
-from sessiontree.core.entry import HEADER, decode_leniently, whole_number
+from sessiontree.core.entry import HEADER, bare_line, decode_leniently, whole_number
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 
@@ -49,7 +49,7 @@ def migrate_alone(line: bytes, position: int, session_id: str) -> bytes | None:
     None where more of it depends on others, or it is not an entry. `position` is the number of
     lines before it that hold an object.
     """
-    parsed = decode_leniently(_bare(line))
+    parsed = decode_leniently(bare_line(line))
     if not isinstance(parsed, dict):
         return None
     if not position:
@@ -203,7 +203,7 @@ class _Linear:
                 uuid = ""
             else:  # its own text behind the missing keys
                 lacks = {"version": VERSION, "format": FORMAT, "uuid": uuid, "parentUuid": None}
-                line = seal(dumps(lacks)[:-1] + b"," + _bare(line).strip().removeprefix(b"{"))
+                line = seal(dumps(lacks)[:-1] + b"," + bare_line(line).strip().removeprefix(b"{"))
         entries.add(uuid, parent)
         return line
 
@@ -227,7 +227,7 @@ def _is_entry(parsed: dict[str, Any]) -> bool:
 
 def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
     """The keys of a line, each value as the bytes it was written with; else an EntryError."""
-    bare = _bare(line)
+    bare = bare_line(line)
     for text in (bare, bare.decode("utf-8", "replace").encode()):
         try:
             return dict(raw_values(text))
@@ -241,15 +241,10 @@ def _may_name_a_uuid(line: bytes) -> bool:
     return b"uuid" in line or b"\\" in line or b"\0" in line
 
 
-def _bare(line: bytes) -> bytes:
-    """The line without NUL bytes around it and without a byte order mark."""
-    return line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")
-
-
 def _linear_to_tree(lines: Iterable[bytes]) -> Iterator[bytes]:
     linear = _Linear()
     for line in lines:
-        parsed = decode_leniently(_bare(line))
+        parsed = decode_leniently(bare_line(line))
         yield linear.take(line, parsed) if isinstance(parsed, dict) else line
 
 

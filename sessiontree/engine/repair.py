@@ -19,7 +19,6 @@ second repair changes nothing.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -30,7 +29,14 @@ from msgspec import Meta
 
 from sessiontree.core.codec import decode, encode, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
-from sessiontree.core.entry import MISSING_PARENT, Entry, decode_leniently, decode_object
+from sessiontree.core.entry import (
+    BOM,
+    MISSING_PARENT,
+    Entry,
+    bare_line,
+    decode_leniently,
+    decode_object,
+)
 from sessiontree.core.handle import MARK, Blob, blobs_needed
 from sessiontree.core.migrate import UuidAssigner, values_of
 from sessiontree.core.salvage import take_apart
@@ -325,22 +331,17 @@ def _pieces(line: bytes, note: Callable[[str], None]) -> list[bytes]:
 
 def _stripped(line: bytes, note: Callable[[str], None]) -> bytes:
     """Strip NUL bytes, byte order marks and a CR from the ends of a line."""
-    bare = line.rstrip(b"\0\r")
-    bare = _EMPTY.sub(b"", bare, count=1)
+    bare = bare_line(line.rstrip(b"\0\r"))
     if len(bare) == len(line):
         return line
     around = line.replace(bare, b"", 1)
     if zeros := around.count(b"\0"):
         note(f"removed {zeros} NUL bytes")
-    if _BOM in around:
+    if BOM in around:
         note("removed a byte order mark")
     if b"\r" in around:
         note("removed a CR before the newline")
     return bare
-
-
-_BOM: Final = b"\xef\xbb\xbf"
-_EMPTY: Final = re.compile(rb"\A(?:\0++|\xef\xbb\xbf)++")  # possessive: no place is tried twice
 
 
 def _split(line: bytes, note: Callable[[str], None]) -> list[bytes]:

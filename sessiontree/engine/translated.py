@@ -31,7 +31,7 @@ from sessiontree.agents.base import (
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MAX_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
-from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.core.entry import Entry, bare_line, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
@@ -424,7 +424,7 @@ def _is_value(line: bytes) -> bool:
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         _skim(line)
         return True
-    return decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")) is not None
+    return decode_leniently(bare_line(line)) is not None
 
 
 _skim = msgspec.json.Decoder(msgspec.Raw).decode

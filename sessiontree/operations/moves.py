@@ -15,7 +15,7 @@ import msgspec
 
 from sessiontree.context.compaction import Summary, estimate_tokens, summarize
 from sessiontree.core.activity import as_typed
-from sessiontree.core.blocks import END_KEYS, message_uuid, ordered
+from sessiontree.core.blocks import NOT_OF_MESSAGE, message_uuid, ordered
 from sessiontree.core.codec import raw_values
 from sessiontree.core.entry import (
     ANNOTATIONS,
@@ -447,14 +447,17 @@ def _joined(members: Sequence[Entry]) -> dict[str, Any]:
         message["partial"] = True
     else:
         values = raw_values(end.line)
-        keys = ("role", *END_KEYS) if end.get("role") else END_KEYS
-        message |= {key: values[key] for key in keys if key in values}
+        message |= {"role": values["role"]} if end.get("role") else {}
+        message |= {key: each for key, each in values.items() if key not in NOT_OF_MESSAGE}
     spilled = [
         [["message", "content", index, *path[1:]], *rest]
         for index, entry in enumerate(blocks)
         for path, *rest in _spilled_in(entry)
         if path[0] == "block"
     ]
+    if end is not None:
+        of_end = ([["message", *path], *rest] for path, *rest in _spilled_in(end))
+        spilled += (row for row in of_end if row[0][1] in message)
     return {"message": message, **({"spilled": spilled} if spilled else {})}
 
 

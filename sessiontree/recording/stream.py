@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import orjson
 
+from sessiontree.core.blocks import NOT_OF_MESSAGE
 from sessiontree.core.entry import RESPONSE, Entry
 from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.message import ABORTED, ToolCall, calls_to_run, is_partial, kind_of
@@ -258,9 +259,10 @@ class MessageStream:
             self._keep_usage(facts)
             return None
         if self._in_blocks and self.blocks:
-            fields = {"messageUuid": self.uuid, "role": self._role, **facts}
-            if beside:
-                fields["beside"] = beside
+            own = {key: each for key, each in beside.items() if key not in NOT_OF_MESSAGE}
+            fields = {**own, "messageUuid": self.uuid, "role": self._role, **facts}
+            if clashing := {key: each for key, each in beside.items() if key not in own}:
+                fields["beside"] = clashing
             entry = self._session.append("message_end", metadata=self._metadata, **fields)
         else:
             content = [self.blocks[index] for index in sorted(self.blocks)]

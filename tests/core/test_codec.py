@@ -20,10 +20,11 @@ from sessiontree.core.codec import (
     lines_in,
     parts,
     raw_values,
+    seal,
 )
 from sessiontree.core.damage import MAX_FINDINGS, ignore
 from sessiontree.core.damage import Findings as Kept
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import BOM, Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
@@ -223,10 +224,33 @@ def test_a_number_too_large_to_hold_costs_no_entry() -> None:
     for number in ("1e999", "-1e999", "9" * 5000):
         for key in ("x", "message"):
             line = f'{{"type":"t","uuid":"u","{key}":[{number}],"y":2}}'.encode()
-            entry = taken(line)
+            entry = taken(line, ["number"])
             assert abs(entry[key][0]) == float("inf"), number
             assert entry["y"] == 2, number
             assert head(line, 0, ignore) is not None, number
+            assert read(line)[1] == ["number"], number
+
+
+def test_only_a_number_beyond_a_double_is_reported() -> None:
+    large = ("1e400", "-1E+0400", "9" * 309, "9" * 230 + "e90", "0.1e310")
+    for number in (*large, "1.7e308", "9" * 308, "1e-400", "0e0", '"1e400"', '"%s"' % ("9" * 400)):
+        line = f'{{"type":"t","uuid":"0e000","n":[{number}]}}'.encode()
+        assert read(line)[1] == ["number"] * (number in large), number
+        assert read(seal(line))[1] == [], number
+
+
+def test_marks_around_a_line_are_stripped_in_any_order() -> None:
+    line = b'{"type":"t","uuid":"u"}'
+    for front, kinds in (
+        (b"\0", ["nul"]),
+        (BOM, ["bom"]),
+        (BOM + BOM, ["bom"]),
+        (b"\0" + BOM + b"\0" + BOM, ["nul", "bom"]),
+    ):
+        entry, found = read(front + line)
+        assert entry is not None, front
+        assert found == kinds, front
+        assert read(front + line + b"\0")[1] == ["nul", *[k for k in kinds if k == "bom"]]
 
 
 @for_each("levels", [300, 900, 1000])

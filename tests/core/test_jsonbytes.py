@@ -49,6 +49,7 @@ REFUSED = [
     (b"x", "Type is not JSON serializable: bytes"),
     ([2**64, {1}], "Type is not JSON serializable: set"),
     (float("nan"), "the number nan"),
+    ([-(10**309)], "a number beyond 1.8e308"),
     ({"a": [None, -float("inf")]}, "the number -inf"),
 ]
 

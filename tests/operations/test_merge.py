@@ -286,6 +286,7 @@ def test_a_streamed_message_is_picked_from_another_session_with_its_blobs(
         with other.stream_message(granularity="block") as message:
             message.add({"type": "text", "text": "short"})
             message.add({"type": "text", "text": long})
+            message.end(errorMessage=long)
         part = message.entries[0]
         with pytest.raises(UsageError, match="give that session as 'source'"):
             session.cherry_pick(part)
@@ -293,7 +294,9 @@ def test_a_streamed_message_is_picked_from_another_session_with_its_blobs(
         for ref in (part, part.uuid):
             assert len(session.cherry_pick(ref, source=other).line) < 2000
     shutil.rmtree(tmp_path / "other.jsonl.blobs")
-    assert [text(message) for message in session.context().messages] == [f"short {long}"] * 2
+    picked = session.context().messages
+    assert [text(message) for message in picked] == [f"short {long}"] * 2
+    assert [message["errorMessage"] for message in picked] == [long] * 2
     assert session.verify() == []
 
 
