@@ -82,6 +82,16 @@ def test_the_lines_shown_in_the_specification_are_a_sound_session(tmp_path: Path
         assert session.verify() == []
 
 
+def test_the_lines_of_version_1_shown_become_the_lines_below_them(tmp_path: Path) -> None:
+    page = (ROOT / "MIGRATION.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```jsonl\n(.*?)\n```", page, re.DOTALL)[0]
+    pairs = [pair.split("\n") for pair in shown.split("\n\n")]
+    file = tmp_path / "shown.jsonl"
+    file.write_text("".join(f"{old}\n" for old, _ in pairs), encoding="utf-8")
+    sessiontree.Session.open(file).close()
+    assert file.read_text(encoding="utf-8").splitlines() == [new for _, new in pairs]
+
+
 def test_every_kind_of_damage_is_in_the_table_of_the_durability_page() -> None:
     page = (ROOT / "docs" / "durability.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([\w -]+)` \|", page.partition("\n## Damage")[2], re.MULTILINE)
