@@ -75,7 +75,7 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     return {"role": end.get("role") or "assistant", "content": content, **extra}
 
 
-NOT_OF_MESSAGE: Final = RESERVED | {"metadata", "messageUuid", "role", "content"}
+NOT_OF_MESSAGE: Final = RESERVED | {"metadata", "rewritten", "messageUuid", "role", "content"}
 """The keys of a `message_end` that do not become keys of the message as they are."""
 
 

@@ -374,6 +374,9 @@ class Cursor:
                 kept = _first_kept(entry) if kept is None else kept
                 if entry.parent_uuid == base_uuid or entry.uuid == kept:
                     break
+            else:
+                if path[-1].type != HEADER:  # the file lacks the parent of the last entry
+                    path.append(self.reader.header)
         path.reverse()
         return path
 
