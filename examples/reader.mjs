@@ -10,10 +10,9 @@ import { readFileSync } from "node:fs";
 import { argv, exit } from "node:process";
 import { pathToFileURL } from "node:url";
 
-const ADDS_NOTHING = new Set([
-  "branch", "custom", "label", "model_change", "session", "session_info", "stack_push",
-  "thinking_level_change", "usage",
-]);
+const ADDS_NOTHING = new Set(
+  `branch custom label model_change session session_info stack_push thinking_level_change usage`.split(" "),
+);
 const LEVEL_3 = new Set(["block", "context_edit", "handle", "merge", "message_end"]);
 
 /** A file that this program does not read; `kind` is one of fixtures/README.md. */
@@ -123,8 +122,7 @@ function keptOf(path, warn) { // 1.14, 1.15
   if (from < 0 && isSubtree(path)) from = 0;
   if (from < 0) warn("first kept", `${first} is not on the path`);
   const kept = path.slice(from < 0 ? at : from, at);
-  const isOther = (entry) => entry.type !== "compaction";
-  return [path[at], ...kept.filter(isOther), ...path.slice(at + 1)];
+  return [path[at], ...kept.filter(({ type }) => type !== "compaction"), ...path.slice(at + 1)];
 }
 
 function textIn(content) {
@@ -146,9 +144,8 @@ function settingsOf(path, header) { // 1.16, 1.18
   const model = (provider, modelId) => ({ provider: provider ?? null, modelId: modelId ?? null });
   if (isObject(given)) found.model = model(given.provider, given.modelId);
   if (typeof given === "string") found.model = model(facts.provider, given);
-  for (const key of ["thinkingLevel", "system"]) {
-    if (typeof facts[key] === "string") found[key] = facts[key];
-  }
+  if (typeof facts.thinkingLevel === "string") found.thinkingLevel = facts.thinkingLevel;
+  if (typeof facts.system === "string") found.system = facts.system;
   for (const { type, keys } of path) {
     const message = type === "message" && isObject(keys.message) ? keys.message : {};
     if (type === "model_change") found.model = model(keys.provider, keys.modelId);
@@ -171,10 +168,13 @@ export function contextOf(entries, lane = "main") {
   const warnings = [];
   const warn = (kind, text) => void warnings.push({ kind, text });
   const path = pathOf(entries, leafOf(entries, lane));
-  for (const { type, keys } of path) { // 1.19
-    if (LEVEL_3.has(type) || "spilled" in keys) warn("level 3", type);
+  const isOfLevel3 = ({ type, keys }) => LEVEL_3.has(type) || "spilled" in keys;
+  path.filter(isOfLevel3).forEach(({ type }) => warn("level 3", type)); // 1.19
+  const kept = keptOf(path, warn);
+  for (const { uuid, keys } of kept) { // 1.13
+    if (typeof keys.metadata?.missingParent === "string") warn("missing parent", uuid);
   }
-  const verbatim = keptOf(path, warn).map((entry) => messageOf(entry, warn)).filter(Boolean);
+  const verbatim = kept.map((entry) => messageOf(entry, warn)).filter(Boolean);
   const messages = verbatim.filter((message) => message.role !== "system"); // 1.17
   return { path, messages, verbatim, ...settingsOf(path, entries[0].keys), warnings };
 }
