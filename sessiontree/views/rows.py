@@ -62,7 +62,8 @@ def rows(cursor: Cursor) -> Iterator[TreeRow]:
         tree = outline.tree
         lines = outline.view.entry_lines()
         on_path = path_rows(tree, outline.leaf)
-        return _rows(outline, lines, _depths(tree), on_path)
+        turning = TurnBuilder(outline, NullTally)  # looks at the whole tree, which may grow later
+        return _rows(outline, lines, _depths(tree), on_path, turning)
 
 
 def _rows(
@@ -70,9 +71,9 @@ def _rows(
     lines: Iterator[tuple[int, bytes]],
     depths: array[int],
     on_path: bytearray,
+    turning: TurnBuilder,
 ) -> Iterator[TreeRow]:
     labels = outline.names.labels
-    turning = TurnBuilder(outline, NullTally)
     for row, entry in entries_by_row(outline, lines, len(depths)):
         is_prompt = turning.take(row, entry)
         told = told_by(entry)
