@@ -117,9 +117,10 @@ def _grown(
 def test_a_command_is_given_for_all_that_read_or_write_a_session() -> None:
     given = {words[0] for words in (*commands.OWN.values(), *commands.FOREIGN.values())}
     # `follow` does not end, `record` and `new` read no session; `restore` and `move-project` move
-    # files of which they read the names; `hide` and `completion` read the list alone;
-    # `branch-here` is `branch`; `call` and `mcp` do what the others do; `browse` needs a terminal,
-    # and `view` does not end: both have tests of their own for hostile sessions.
+    # files of which they read the names; `hide` and `completion` read the list alone, and
+    # `map-path` its rules; `branch-here` is `branch`; `call` and `mcp` do what the others do;
+    # `browse` needs a terminal, and `view` does not end: both have tests of their own for hostile
+    # sessions.
     others = {
         "follow",
         "record",
@@ -134,6 +135,7 @@ def test_a_command_is_given_for_all_that_read_or_write_a_session() -> None:
         "demo",
         "hide",
         "completion",
+        "map-path",
     }
     assert given | others == set(_commands())
 

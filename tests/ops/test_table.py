@@ -24,7 +24,7 @@ BY_HAND = {
     "resume": ("session.resume_command",),
 }
 WITHOUT_METHOD = {
-    *("backup", "blob", "browse", "call", "completion", "copy", "demo", "follow", "mcp"),
+    *("audit", "backup", "blob", "browse", "call", "completion", "copy", "demo", "follow", "mcp"),
     *("hide", "map-path", "migrate", "sync", "verify", "view"),
 }
 AGAIN = " You can give it more than once."
