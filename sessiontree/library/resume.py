@@ -21,6 +21,7 @@ from sessiontree.agents import named
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.core.paths import is_of_windows
 from sessiontree.errors import (
     NothingToDoError,
     SessionExistsError,
@@ -224,12 +225,15 @@ def _later_in(recording: SessionInfo, own: SessionInfo) -> Iterator[str]:
 
 def _folder(one: SessionInfo, cwd: str | None) -> str:
     given = path_rules().here(cwd) if cwd is not None else one.cwd or os.getcwd()
-    folder = os.path.abspath(given)
+    folder = given if is_of_windows(given) else os.path.abspath(given)
     if os.path.isdir(folder):
         return folder
-    about = "" if cwd is not None else f", the working directory of session {one.id},"
+    about, rule = "", ""
+    if cwd is None:
+        about = f", the working directory of session {one.id},"
+        rule = "say once which folder here it is ('sessiontree map-path OLD NEW'), or "
     error = SessionNotFoundError(
-        f"the folder {folder}{about} is not there; name the folder to continue in", folder
+        f"the folder {folder}{about} is not there; {rule}name the folder to continue in", folder
     )
     raise with_step(error, "name folder")
 

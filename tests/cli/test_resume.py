@@ -294,6 +294,7 @@ def test_a_folder_that_is_gone_is_named_and_another_one_serves(home: Path) -> No
     ours(home, cwd="/gone/long ago")
     told = refused("resume", "chat-id", "--in", "codex")
     assert "/gone/long ago, the working directory of session chat-id, is not there" in told
+    assert "sessiontree map-path OLD NEW" in told
     assert told.endswith("name the folder to continue in (--cwd DIR)\n")
     made = printed_json("resume", "chat-id", "--in", "codex", "--cwd", ".")
     assert made["cwd"] == os.getcwd()
