@@ -554,6 +554,8 @@ class _Lines:
     def _parts(self, line: SourceLine) -> Iterator[SourceLine]:
         text = line.text
         spans = spans_of_objects(text, self._is_line) if b"{" in text else []
+        if line.is_torn:
+            spans = _of_written_entries(text, spans)
         done = 0
         for start, end in spans:
             yield from _fragment(line, done, start)
@@ -621,6 +623,26 @@ class _Lines:
             return True
         spans = spans_of_objects(line.text, self._is_line)
         return bool(spans) and spans[0][0] == 0
+
+
+def _of_written_entries(text: bytes, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The objects of a last line without those within an entry that is still being written."""
+    done = 0
+    for number, (start, end) in enumerate(spans):
+        begins = without_separators(text, done)
+        if begins < start:
+            return spans[:number] if _is_being_written(text[begins:]) else spans
+        done = end
+    return spans
+
+
+def _is_being_written(text: bytes) -> bool:
+    """True if only the end is missing."""
+    try:
+        msgspec.json.decode(text.rstrip(b"-+.eE"), type=msgspec.Raw)  # a number may be cut
+    except _REFUSED as error:
+        return str(error) == "Input data was truncated"
+    return False
 
 
 def _part(line: SourceLine, start: int, text: bytes) -> SourceLine:

@@ -103,6 +103,34 @@ def test_an_entry_is_found_behind_a_fragment_of_any_length(
             assert found == [line[:end], line]
 
 
+def test_what_an_unfinished_last_line_holds_is_read_with_it() -> None:
+    """Its parts would be other entries than those of the whole line."""
+    message = b'{"id":"1","timestamp":"t","type":"user"}'
+    whole = b'{"$set":{"messages":[%b,%b],"n":-1.5e+3}}' % (message, message)
+    keys = frozenset({"id", "timestamp", "type"}), frozenset({"$set"})
+
+    class Growing(base.PartOfSource):
+        def is_complete(self) -> bool:
+            return False
+
+    for before in (b"", whole):
+        for end in range(1, len(whole)):
+            source = Growing("x", [(0, before + whole[:end])])
+            found = [line.text for line in base.numbered(source, keys)]
+            assert found == [*filter(None, [before]), whole[:end]]
+    source = Growing("x", [(0, b'{"id":"0","timestamp":"t","ty' + message)])
+    assert [line.text for line in base.numbered(source, keys)][1:] == [message]
+
+
+def test_a_log_of_gemini_laid_out_anew_is_not_a_document(tmp_path: Path) -> None:
+    said = {"id": "1", "timestamp": "2026-01-01T00:00:00Z", "type": "user", "content": "hello"}
+    first = {"sessionId": "s", "projectHash": "h", "kind": "main"}
+    lines = [first, {"$set": {"messages": [said]}}, {**said, "id": "2", "content": "more"}]
+    file = tmp_path / "session.jsonl"
+    file.write_text("".join(json.dumps(line, indent=2) + "\n" for line in lines))
+    assert ["hello" in texts(file)[0], "more" in texts(file)[1]] == [True, True]
+
+
 def test_what_a_fragment_quotes_does_not_come_to_life(tmp_path: Path) -> None:
     file = test_bad_input.claude_code(tmp_path / "session.jsonl")
     call = b'"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"t","input":{"a":1}}'

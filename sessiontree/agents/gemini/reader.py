@@ -47,6 +47,7 @@ from sessiontree.core import limits
 from sessiontree.core.entry import decode_leniently, lane_of_subagent
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import text_of
+from sessiontree.core.salvage import End
 from sessiontree.core.usage import Sums, Tally
 from sessiontree.text.pattern import lines_with
 
@@ -163,7 +164,7 @@ class GeminiReader(base.Reader):
             name,
             _first_prompt(head),
             first.text("startTime"),
-            first.text("lastUpdated") if _is_document(head) else _time_of_batch(tail),
+            first.text("lastUpdated") if _is_document(head.split(b"\n")) else _time_of_batch(tail),
         )
 
     def with_sidecar(self, facts: base.AgentFacts, sidecar: bytes | None) -> base.AgentFacts:
@@ -200,8 +201,7 @@ class GeminiReader(base.Reader):
         return base.PartOfSource(source.name, kept, source.sidecar)
 
     def whole_document(self, source: base.AgentSource) -> tuple[bytes, str] | None:
-        start = _start_of(source)
-        if not _is_document(start):
+        if not _is_document(line for _, line in source.lines()):
             return None
         text = b"\n".join(line for _, line in source.lines())
         if decode_leniently(text) is not None:
@@ -216,7 +216,7 @@ class GeminiReader(base.Reader):
         return GeminiTally()
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
-        if _is_cut_document(_start_of(source)):
+        if _takes_lines(line for _, line in source.lines()):
             yield from self._document(source, report)
             return
         lines = base.numbered(source, _LINE_KEYS, 0, report)
@@ -264,19 +264,6 @@ class _MessageKeys(msgspec.Struct):
 
 
 _decode_keys: Final = msgspec.json.Decoder(_MessageKeys).decode
-
-
-def _start_of(source: base.AgentSource) -> bytes:
-    """The first line; if it is not an object, what follows it up to the next one, too."""
-    start: list[bytes] = []
-    for _, line in source.lines():
-        is_whole = base.values(line) is not None
-        if start and (is_whole or sum(map(len, start)) > _OPENING):
-            break
-        start.append(line)
-        if is_whole:
-            break
-    return b"\n".join(start)
 
 
 def _not_needed(
@@ -673,8 +660,11 @@ def _cwd(opening: base.Values) -> str | None:
 
 
 def _first_prompt(head: bytes) -> str | None:
-    messages = (text for _, text in _messages_of(head))
-    for text in messages if _is_document(head) else _messages_in(base.lines_in(head, _LINE_KEYS)):
+    if _is_document(head.split(b"\n")):
+        messages = (text for _, text in _messages_of(head))
+    else:
+        messages = _messages_in(base.lines_in(head, _LINE_KEYS))
+    for text in messages:
         message = base.values(text) if b'"user"' in text else None
         if message is None or message.text("type") != "user":
             continue
@@ -703,15 +693,34 @@ def _time_of_batch(tail: bytes) -> str | None:
     return None if last is None else last.text("timestamp")
 
 
-def _is_document(head: bytes) -> bool:
-    """Whether this is the older form: over many lines, or with messages in the first line."""
-    opening = base.values(head.partition(b"\n")[0])
-    return _is_cut_document(head) if opening is None else bool(opening.value("messages"))
+def _is_document(lines: Iterable[bytes]) -> bool:
+    """True if this is the older form: over many lines, or with messages in the first line."""
+    rest = iter(lines)
+    first = next(rest, b"")
+    opening = base.values(first)
+    if opening is not None:
+        return bool(opening.value("messages"))
+    return _takes_lines(chain([first], rest))
 
 
-def _is_cut_document(start: bytes) -> bool:
-    """Whether the first line is not an object, and begins one with a list of messages."""
-    return base.values(start.partition(b"\n")[0]) is None and b'"messages"' in start[:_OPENING]
+def _takes_lines(lines: Iterable[bytes]) -> bool:
+    """True if the first object takes several lines and has messages, or is still being written."""
+    start: list[bytes] = []
+    end, size = End(), 0
+    for line in lines:
+        if base.values(line) is not None:
+            break
+        start.append(line)
+        size += len(line)
+        if end.scan(line) is not None:
+            first = base.values(b"\n".join(start))
+            return first is not None and bool(first.value("messages"))
+        if size > _OPENING:
+            break
+    else:
+        if start and start[0].rstrip() == b"{":  # as every program begins such a document
+            return True
+    return b'"messages"' in b"\n".join(start)[:_OPENING]
 
 
 def _messages_of(document: bytes) -> Iterator[tuple[int, bytes]]:
