@@ -52,6 +52,7 @@ from sessiontree.core.entry import (
     Entry,
     decode_leniently,
     decode_object,
+    missing_parent,
 )
 from sessiontree.core.handle import Blob, Handle
 from sessiontree.core.header import AGENT_SESSION_KEY
@@ -593,15 +594,16 @@ class Update:
         """True if the entry of a row has all content of this one, at the same place.
 
         Facts about the program may differ, and entries without content may be between. An entry
-        without its parent is at the same place wherever an earlier import put it.
+        without its parent is at the same place where an import put it before there were joins.
         """
         stored = self._view.read(self._tree.offsets[row])
         above = self._tree.row(entry.parent)
         if stored is None or above == NO_ROW:
             return False
         is_joined = MARK_OF_JOINED in entry.fields.get("metadata", b"")
+        is_older = is_joined and missing_parent(stored) is None
         above_there = self._content_above(self._tree.parents[row])
-        if not is_joined and above_there != self._content_above(above):
+        if not is_older and above_there != self._content_above(above):
             return False
         there, here = stored.as_stored, decode_object(entry.line(handle_of))
         if stored.type == "custom" and entry.type == "message":  # an older version kept the line

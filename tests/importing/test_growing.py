@@ -89,6 +89,14 @@ def test_a_growing_chain_has_at_each_line_the_context_of_reading_in_place(
     assert_grows(encoded(CHAINS[name]), tmp_path / "t", out)
 
 
+def test_an_entry_joined_to_one_that_gets_below_it_is_joined_elsewhere(
+    tmp_path: Path, out: Path
+) -> None:
+    lines = [user("x", None), user("a", "last"), user("b", "gone"), user("last", "b")]
+    target = assert_grows(encoded(lines), tmp_path / "t", out)
+    assert "say a" in str(messages(target))
+
+
 @pytest.mark.slow
 def test_any_growing_transcript_has_the_context_of_reading_in_place(tmp_path: Path) -> None:
     dice = random.Random(7)
