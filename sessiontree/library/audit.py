@@ -14,7 +14,9 @@ cannot be read is reported, and hides nothing else; no file is changed.
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import groupby
@@ -26,7 +28,7 @@ from sessiontree.agents import AGENTS, OWN
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.bulk import KINDS, OTHER, RESULTS, sizes_of
 from sessiontree.core.entry import decode_leniently, seconds_of
-from sessiontree.core.handle import MARK, hashes_named
+from sessiontree.core.handle import MARK, blob_of
 from sessiontree.core.media import text_in
 from sessiontree.engine.gc import ARCHIVE
 from sessiontree.engine.opening import KEPT_AS
@@ -64,6 +66,9 @@ MAX_PLACES: Final = 1000
 _DOCUMENT: Final = b"{\n"
 _LARGEST_DOCUMENT: Final = 32_000_000
 _HASH: Final = 64  # characters of the name of a blob
+_ORIGINAL: Final = "original"  # the key with what an agent's line holds beside its entry
+_MADE_ANEW: Final = frozenset({"message", "content", "toolCalls", "payload"})
+"""Keys of an agent's line that its entries hold in another form, where `original` has them."""
 
 _Place = tuple[str | None, float | None]
 """The uuid or the id in a line, and its time."""
@@ -230,6 +235,9 @@ class _FileAudit:
         self._scanner = Scanner()
         self._found: dict[tuple[str, bytes], _Found] = {}
         self._names: dict[str, _Place] = {}  # of each blob, the first line that names it
+        self._texts: set[str] = set()  # blobs that a line names as something else than base64
+        self._present: set[str] = set()  # blobs that are there
+        self._again: Counter[tuple[str, bytes]] = Counter()  # counted, and yet to come in entries
         self._bytes = 0
         self._kinds: dict[str, int] = {}
         self._measured: set[str] = set()  # blobs that count
@@ -237,6 +245,8 @@ class _FileAudit:
     def run(self) -> None:
         """Search the file and all that is beside it."""
         file = self._one.file
+        if self._one.agent is None:
+            self._present = set(self._blob_names())
         self._lines(file)
         for beside in dict.fromkeys(lines_beside(self._one, self._report)):
             try:
@@ -307,14 +317,60 @@ class _FileAudit:
             value = decode_leniently(line)
             if isinstance(value, dict | list):
                 place = _place_of(value) if isinstance(value, dict) else (None, None)
-                self._value(file, value, place)
+                if is_own and isinstance(value, dict):
+                    self._entry(file, value, place)
+                    self._note_blobs(line, place)
+                else:
+                    self._value(file, value, place)
                 sizes_of(value, sizes, self._measured)
-                if is_own and MARK in line:
-                    for name in hashes_named(line):
-                        self._names.setdefault(name, place)
             elif line and not line.isspace():  # torn
                 self._text(file, line, (None, None))
         return count
+
+    def _entry(self, file: str, value: dict[str, Any], place: _Place) -> None:
+        """Search an entry; what it, or the next ones, were made from in `original` counts once."""
+        original = value.get(_ORIGINAL)
+        value = self._without_beginnings(value)
+        if not isinstance(original, dict):
+            self._search.value(value)
+            again = self._search.found & self._again
+            self._search.found -= again
+            self._again -= again
+            self._take(file, place)
+            return
+        self._search.value(original)
+        quoted = self._search.found.copy()
+        self._search.found.clear()
+        self._search.value({key: part for key, part in value.items() if key != _ORIGINAL})
+        if _MADE_ANEW.isdisjoint(original):
+            self._search.found += quoted
+            self._again.clear()
+        else:
+            self._again = quoted - self._search.found
+            self._search.found |= quoted
+        self._take(file, place)
+
+    def _without_beginnings(self, value: dict[str, Any]) -> dict[str, Any]:
+        """An entry without what its blobs hold whole: a secret that is cut is not another one."""
+        blob = blob_of(value.get("handle"))
+        if blob is not None and blob.sha256 in self._present:
+            value = {key: part for key, part in value.items() if key != "preview"}
+        spilled = value.get("spilled")
+        if not isinstance(spilled, list):
+            return value
+        return {**value, "spilled": [part for part in spilled if not self._is_present(part)]}
+
+    def _is_present(self, spilled: Any) -> bool:
+        is_place = isinstance(spilled, list) and len(spilled) == 3
+        blob = blob_of(spilled[1]) if is_place else None
+        return blob is not None and blob.sha256 in self._present
+
+    def _note_blobs(self, line: bytes, place: _Place) -> None:
+        for match in _NAMED.finditer(line) if MARK in line else ():
+            name = match[1].decode()
+            self._names.setdefault(name, place)
+            if match[2] is None:
+                self._texts.add(name)
 
     def _blobs(self) -> None:
         """Search all files among the blobs: damaged and forgotten ones may have a secret, too."""
@@ -324,7 +380,15 @@ class _FileAudit:
                 self._report(f"{name} is not searched: it cannot be read, or is over 64 MiB")
             else:
                 hashed = os.path.basename(name)[:_HASH]
-                self._text(name, content, self._names.get(hashed, (None, None)))
+                if hashed in self._texts or not _is_base64(content):
+                    self._text(name, content, self._names.get(hashed, (None, None)))
+
+    def _blob_names(self) -> Iterator[str]:
+        blobs = blobs_of(DISK, self._one.file)
+        if is_address(self._one.file):
+            yield from (blob.sha256 for blob in blobs.blobs())
+        elif os.path.isdir(blobs.folder):
+            yield from os.listdir(blobs.folder)
 
     def _contents(self) -> Iterator[tuple[str, int, bytes | None]]:
         """The name, the size and the content of each file; None for what is not read."""
@@ -341,9 +405,8 @@ class _FileAudit:
 
     def _text(self, file: str, content: bytes, place: _Place) -> None:
         text = text_in(content)
-        if text is not None and not _is_base64(content):
-            self._search.text(text[0])
-            self._take(file, place)
+        if text is not None:
+            self._value(file, [text[0]], place)
 
     def _value(self, file: str, value: Any, place: _Place) -> None:
         self._search.value(value)
@@ -425,11 +488,13 @@ def _place_of(body: Mapping[str, Any]) -> _Place:
 
 
 def _is_base64(content: bytes) -> bool:
-    """True if content is one long run of base64, such as a picture."""
-    return len(content) > 4096 and not content[:4096].translate(None, _BASE64)
+    """True if content is one long run of base64 and nothing else, such as a picture."""
+    return len(content) > 4096 and not content.rstrip(b"=").translate(None, _BASE64)
 
 
-_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NAMED: Final = re.compile(MARK + rb'([0-9a-f]{64})(:[0-9]+:[^":\\]{1,140};base64")?')
+"""A blob's name, and whether it is of bytes in base64, as a line has it."""
 
 
 def _changed(file: str) -> float | None:

@@ -53,6 +53,10 @@ def _spilled(home: Path) -> Path:
     return chat(home / "store" / "chat.jsonl", "first", f"{long} {TOKEN} {long}")
 
 
+def _behind_one_long_run(home: Path) -> Path:
+    return chat(home / "store" / "chat.jsonl", "first", "x" * 100_000 + f"\n{TOKEN}\n")
+
+
 def _torn(home: Path) -> Path:
     file = chat(home / "store" / "chat.jsonl", "first")
     with file.open("a") as opened:
@@ -130,6 +134,7 @@ PLACES: Final[dict[str, Callable[[Path], Path]]] = {
     "private key": in_chat({"role": "user", "content": KEY}),
     "directory": lambda home: chat(home / "store" / "chat.jsonl", "x", cwd=f"/p/{TOKEN}"),
     "blob": _spilled,
+    "blob behind one long run": _behind_one_long_run,
     "torn line": _torn,
     "archive": _archived,
     "forgotten blob": _forgotten_blob,
@@ -174,6 +179,65 @@ def test_a_secret_in_copies_is_one_row_that_names_all_files(home: Path) -> None:
     shutil.copy(file, file.with_name(f"{file.stem}.sync-conflict-20260101-000000-ABCDEFG.jsonl"))
     (row,) = audited()
     assert (row["secrets"], row["times"], len(row["files"])) == (1, 2, 3)
+
+
+GEMINI: Final = (
+    {"sessionId": "5e551015-0000-4000-8000-00000000000a", "projectHash": "0", "kind": "main"},
+    {"id": "u", "type": "user", "content": [{"text": "go"}]},
+)
+
+
+def _of_pi(home: Path, text: str) -> Path:
+    said = {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": 1}
+    header = {"type": "session", "version": 3, "id": "5e551015-0000-7000-8000-00000000000b"}
+    more = {"timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/p"}
+    entry = {"type": "message", "id": "aaaa1111", "parentId": None, "message": said}
+    file = home / ".pi/agent/sessions/--p--/2026-01-01T00-00-00-000Z_5e551015.jsonl"
+    return _of_lines(file, {**header, **more}, {**entry, "timestamp": more["timestamp"]})
+
+
+def _of_gemini(home: Path, text: str) -> Path:
+    response = {"id": "c", "name": "ls", "response": {"output": text}}
+    call: dict[str, Any] = {"id": "c", "name": "ls", "args": {}, "status": "success"}
+    call["result"] = [{"functionResponse": response}]
+    answer = {"id": "a", "type": "gemini", "content": text, "toolCalls": [call]}
+    file = home / ".gemini/tmp/p/chats/session-2026-01-01T00-00-5e551015.jsonl"
+    lines = [{**line, "timestamp": "2026-01-01T00:00:00.000Z"} for line in (*GEMINI[1:], answer)]
+    return _of_lines(file, GEMINI[0], *lines)
+
+
+def _of_lines(file: Path, *lines: dict[str, Any]) -> Path:
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+@for_each("place", ["pi", "gemini", "claude-code"])
+@for_each("size", [0, 50_000])
+def test_a_secret_counts_the_same_in_an_agents_file_and_in_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, size: int
+) -> None:
+    home = empty_home(tmp_path, monkeypatch)
+    text = f"{KEY}\n-- then: {'word ' * (size // 5)}\n-- use {TOKEN}\n"
+    if place == "claude-code":
+        file = _of_claude(home, "tool-results/x.txt", "")
+        said = user("b", "a", text)
+        said["toolUseResult"] = {"stdout": f"{text} "}
+        file.write_text(file.read_text() + json.dumps(said) + "\n")
+    else:
+        file = (_of_pi if place == "pi" else _of_gemini)(home, text)
+
+    def counts() -> list[tuple[Any, ...]]:
+        keys = ("kind", "secrets", "times", "turns")
+        return [tuple(map(row.__getitem__, keys)) for row in audited()]
+
+    before = counts()
+    assert [row[:2] for row in before] == [("github-token", 1), ("private-key", 1)]
+    Store().backup([])
+    assert counts() == before
+    file.unlink()
+    assert [row[:2] for row in counts()] == [row[:2] for row in before]
+    assert size or counts() == before  # a blob is searched once, however many entries name it
 
 
 def test_ids_and_paths_choose_the_sessions(home: Path) -> None:
