@@ -484,7 +484,7 @@ class _Opened:
             id=id,
             cwd=found.cwd,
             name=found.name,
-            first_message=first and _cut(first),
+            first_message=first and _cut(_as_typed(first)),
             created=found.created,
             modified=last or found.modified or self._modified(),
             bytes=self.size(),
@@ -623,6 +623,15 @@ def _first_message(head: bytes, read: Read, size: int) -> str | None:
         head = read(0, 4 * len(head))
         found = _prompt_in(head)
     return found or _command_in(head)
+
+
+def _as_typed(text: str) -> str:
+    """A prompt as it was typed, also a command of Claude Code in a converted session."""
+    if not text.startswith("<"):
+        return text
+    from sessiontree.core.activity import as_typed  # rare
+
+    return as_typed(text)
 
 
 def _prompt_in(window: bytes) -> str | None:

@@ -194,6 +194,8 @@ def test_a_session_that_a_command_began_has_one_title(top: Path) -> None:
     command = "<command-message>plan</command-message>\n<command-name>/plan</command-name>"
     lines[0]["message"]["content"] = f"{command}\n<command-args>the release</command-args>"
     one.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (row,) = [row for row in json.loads(done("ls", "--json")) if row["id"] == one.id]
-    assert row["firstMessage"] == "/plan the release"
-    assert done("export", one.id).startswith("# /plan the release\n")
+    made = json.loads(done("resume", one.id, "--in", "pi", "--json"))
+    for file in (str(one.file), made["file"]):
+        (row,) = json.loads(done("ls", file, "--json"))
+        assert row["firstMessage"] == "/plan the release"
+        assert done("export", file).startswith("# /plan the release\n")
