@@ -22,7 +22,7 @@ from sessiontree.core.damage import Damage, Note, damage_row
 from sessiontree.core.entry import MAIN, decode_object
 from sessiontree.core.header import AGENT_SESSION_KEY, is_version_1
 from sessiontree.engine.gc import GcResult
-from sessiontree.engine.opening import Migrate
+from sessiontree.engine.opening import Migrate, sniff_file
 from sessiontree.engine.repair import Progress, RepairResult, never_written
 from sessiontree.errors import (
     ForeignFormatError,
@@ -39,6 +39,7 @@ from sessiontree.storage.atomic import strays
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import ends_of
 from sessiontree.storage.names import Report
+from sessiontree.storage.places import open_log
 from sessiontree.views.tree import count_branches
 
 if TYPE_CHECKING:
@@ -194,6 +195,9 @@ def repaired(file: str, migrated: Callable[[], object], *, relink: bool = False)
     except MissingHeaderError:
         return repair_file(file, relink=relink)
     except ForeignFormatError as error:
+        with contextlib.closing(open_log(DISK, file, readonly=True)) as log:
+            if sniff_file(log).kind == "version 1":  # no copy is made of it
+                raise
         raise never_written(error.file, error.agent) from None
     if is_old:
         migrated()

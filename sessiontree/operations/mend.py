@@ -25,10 +25,15 @@ def copied(log: Log, output: str, fs: FileSystem) -> list[RepairedLine]:
     """Write the copy to a new file; return what differs.
 
     Raises:
-        UsageError: the file is a session of sessiontree.
+        UsageError: the file has the format of sessiontree.
         SessionExistsError: `output` is there already.
     """
     start = sniff_file(log)
+    if start.kind == "version 1":
+        raise UsageError(
+            f"{log.name} has version 1, and a copy is made of agents' files only: import it, and "
+            "repair the session that this makes"
+        )
     if start.agent is None:
         raise UsageError(f"{log.name} is a file of sessiontree: 'repair FILE' repairs it in place")
     changes: list[RepairedLine] = []

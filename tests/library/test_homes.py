@@ -110,6 +110,13 @@ def test_no_command_writes_a_file_of_version_1_that_is_pi_s(
     assert (set(oldest.parent.iterdir()), oldest.read_bytes(), oldest.stat()) == before
 
 
+def test_no_copy_of_a_file_of_version_1_is_repaired(oldest: Path, tmp_path: Path) -> None:
+    result = run("repair", oldest, "-o", tmp_path / "new.jsonl")
+    assert f"{oldest} has version 1" in result.stderr
+    assert "import it" in result.stderr
+    assert not (tmp_path / "new.jsonl").exists()
+
+
 @for_each("words", [("label", "@", "name"), ("rename", "name")])
 def test_notes_on_a_session_of_version_1_that_is_pi_s_are_in_its_import(
     oldest: Path, words: tuple[str, ...]
