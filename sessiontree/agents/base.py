@@ -25,7 +25,7 @@ import orjson
 from sessiontree.core import limits
 from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
 from sessiontree.core.damage import UNKNOWN_TYPE
-from sessiontree.core.entry import HEADER, MISSING_PARENT, decode_leniently
+from sessiontree.core.entry import HEADER, MISSING_PARENT, bare_line, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.limits import SHORT_BYTES, Budget
@@ -479,7 +479,8 @@ def numbered(
     Raises:
         TooMuchError: too many of them are short.
     """
-    return _Lines(_as_they_are(source, number), keys, report, source.size, is_sound).read()
+    lines = _as_they_are(source, number, report)
+    return _Lines(lines, keys, report, source.size, is_sound).read()
 
 
 def lines_in(head: bytes, keys: LineKeys = ()) -> Iterator[bytes]:
@@ -496,7 +497,7 @@ def _placed(head: bytes) -> Iterator[SourceLine]:
         offset += len(text) + 1
 
 
-def _as_they_are(source: AgentSource, number: int) -> Iterator[SourceLine]:
+def _as_they_are(source: AgentSource, number: int, report: Report) -> Iterator[SourceLine]:
     previous: SourceLine | None = None
     short = Budget(limits.SHORT_TEXTS, source.size, name=source.name, what="lines")
     for line_number, (offset, text) in enumerate(source.lines(), 1):
@@ -506,11 +507,27 @@ def _as_they_are(source: AgentSource, number: int) -> Iterator[SourceLine]:
             short.take()
         if previous is not None:
             yield previous
-        previous = SourceLine(LinePlace(number, line_number, offset), text)
+        place = LinePlace(number, line_number, offset)
+        if text[0] in _BEFORE_LINE or text[-1] in _BEHIND_LINE:
+            text = without_zeros(text, place, report)
+        previous = SourceLine(place, text)
     if previous is not None:
         previous.is_torn = not source.is_complete()
         yield previous
 
+
+def without_zeros(text: bytes, place: LinePlace, report: Report) -> bytes:
+    """A line without NUL bytes around it, which are reported; a crash may write such bytes."""
+    bare = bare_line(text.rstrip(b"\0\r"))
+    zeros = text.count(b"\0") - bare.count(b"\0")
+    if not zeros:
+        return text
+    report("nul", place, f"{zeros:,} NUL bytes in the line")
+    return bare
+
+
+_BEFORE_LINE: Final = b"\0\xef"  # what may begin a line with NUL bytes, and end one
+_BEHIND_LINE: Final = b"\0\r"
 
 SEPARATES: Final = "the line only separates entries"
 """The cause of damage in a line that is left out."""

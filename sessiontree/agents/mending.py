@@ -53,13 +53,15 @@ def mended(reader: base.Reader, source: base.AgentSource, note: Note) -> Iterato
     def report(kind: str, place: base.LinePlace, cause: str) -> None:
         if cause == base.SEPARATES:
             note(place, "removed a line that only separates entries")
+        elif kind == "nul":
+            note(place, f"removed {cause}")
 
     for line in base.numbered(source, reader.line_keys, 0, report):
         text = _opening(reader, line) if line.place.offset == 0 else line.text
         if (found := base.values(text)) is None:
             if line.text.strip(_AROUND):
                 note(line.place, f"removed {len(line.text):,} bytes that hold no whole entry")
-            else:
+            elif line.text:
                 note(line.place, "removed a line without content")
             continue
         link = reader.link(found)

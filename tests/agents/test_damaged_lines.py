@@ -16,6 +16,7 @@ from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
 from tests.agents import test_bad_input
 from tests.support.table import for_each
+from tests.support.terminal import run
 
 LOGS = test_bad_input.LOGS
 Damage = Callable[[list[bytes]], bytes]
@@ -88,6 +89,47 @@ def test_each_whole_entry_of_a_damaged_line_is_read_and_found(
             for one in damages:
                 start = content.rfind(b"\n", 0, one.offset) + 1
                 assert content.count(b"\n", 0, start) + 1 == one.line, damage
+
+
+@for_each("made", LOGS)
+def test_nul_bytes_around_a_line_are_damage_and_hide_no_entry(
+    made: test_bad_input.Make, tmp_path: Path
+) -> None:
+    file = made(tmp_path / "session.jsonl")
+    lines, said, counts = file.read_bytes().splitlines(), texts(file), _counts(file)
+    for number in range(len(lines)):
+        for before, behind in ((b"", b"\0\0"), (b"\0", b"\0"), (b"", b"\n\0\0"), (b"", b"\0\0\r")):
+            changed = [*lines[:number], before + lines[number] + behind, *lines[number + 1 :]]
+            content = b"\n".join([*changed, b""])
+            file.write_bytes(content)
+            assert (texts(file), _counts(file)) == (said, counts)
+            with Session.open(file, readonly=True) as session:
+                (damage,) = session.verify()
+            assert (damage.kind, damage.cause) == ("nul", "2 NUL bytes in the line")
+            assert b"\0" in content[damage.offset :].partition(b"\n")[0]
+            assert run("verify", file).exit_code == 1
+    new = tmp_path / "new.jsonl"
+    assert run("repair", file, "-o", new).exit_code == 0
+    assert new.read_bytes() == b"\n".join([*lines, b""])
+
+
+def _counts(file: Path) -> tuple[object, ...]:
+    counts = CountCache(None).count(facts_of(str(file)))
+    return counts.turns, counts.usage
+
+
+def test_nul_bytes_behind_a_document_are_damage_and_repaired(tmp_path: Path) -> None:
+    file, new = tmp_path / "session.json", tmp_path / "new.json"
+    at = "2026-01-01T00:00:00.000Z"
+    said = {"id": "u", "timestamp": at, "type": "user", "content": "say last"}
+    chat = {"sessionId": "s", "projectHash": "0", "startTime": at, "lastUpdated": at}
+    document = json.dumps({**chat, "messages": [said]}, indent=2).encode()
+    file.write_bytes(document + b"\n\0\0")
+    with Session.open(file, readonly=True) as session:
+        assert [damage.kind for damage in session.verify()] == ["nul"]
+        assert test_bad_input.last_said(session) == "say last"
+    assert run("repair", file, "-o", new).exit_code == 0
+    assert new.read_bytes().strip() == document
 
 
 @for_each("made", LOGS)

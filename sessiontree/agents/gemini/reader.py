@@ -204,8 +204,10 @@ class GeminiReader(base.Reader):
         if not _is_document(line for _, line in source.lines()):
             return None
         text = b"\n".join(line for _, line in source.lines())
-        if decode_leniently(text) is not None:
-            return text, ""
+        found: list[str] = []
+        bare = base.without_zeros(text, base.START, lambda *what: found.append(what[2]))
+        if decode_leniently(bare) is not None:
+            return bare, f"removed {found[0]}" if found else ""
         messages = [message for _, message in _messages_of(text)]
         opening = base.leading_values(text) or base.Values({})
         whole = {**opening.raws(), "messages": b"[%b]" % b",".join(messages)}
@@ -246,7 +248,7 @@ class GeminiReader(base.Reader):
             end = offset + len(message)
             number, counted = number + text.count(b"\n", counted, offset), offset
             yield from chat.take(base.SourceLine(base.LinePlace(0, number, offset), message))
-        if decode_leniently(text) is None:
+        if decode_leniently(base.without_zeros(text, base.START, report)) is None:
             start = text.rfind(b"\n", 0, end) + 1
             place = base.LinePlace(0, text.count(b"\n", 0, end) + 1, start)
             report("cut short", place, "the document ends early, or is damaged from here on")
