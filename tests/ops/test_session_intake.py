@@ -162,8 +162,11 @@ def test_a_session_is_converted_for_another_agent_where_calls_may_write(
     assert os.path.isfile(found["file"])
     assert found["line"].endswith(f"claude --resume {Path(found['file']).stem}")
     assert said_in(Path(file)) == ["hello"]
-    again = calls("session.resume_command", session="own", agent="claude-code")
-    assert again.kind == "exists"
+    copy = Path(found["file"]).read_bytes()
+    again = calls.value("session.resume_command", session="own", agent="claude-code")
+    keys = ("line", "command", "cwd", "file")  # a session without anything new has its copy
+    assert [again[key] for key in keys] == [found[key] for key in keys]
+    assert Path(found["file"]).read_bytes() == copy
 
 
 def test_the_agents_own_session_of_a_recording_is_named_where_calls_reach_it(
