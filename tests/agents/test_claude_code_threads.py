@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.agents.claude_code.threads import by_uuid, main_leaf, node_of
+from sessiontree.agents.base import Link, joins
+from sessiontree.agents.claude_code.threads import ThreadNode, by_uuid, main_leaf, node_of
 from tests.agents.conftest import CLAUDE_CODE, NO_CORPUS, Told, conversation
 from tests.support import transcripts
 from tests.support.transcripts import CALL, Line, assistant, encoded, line, result, user, written
@@ -153,8 +154,50 @@ def _any_transcript(seed: int) -> list[Line]:
     return lines
 
 
+def _nodes(lines: list[Line]) -> list[ThreadNode]:
+    return [node for n, made in enumerate(encoded(lines)) if (node := node_of(made, n))]
+
+
+def _repaired(lines: list[Line]) -> list[Line]:
+    """The lines as Claude Code would read what sessiontree reads of them.
+
+    An entry whose parent is lost is joined to another one, and answers with one id below different
+    prompts are different responses: a replay repeats them below a copy of their prompt.
+    """
+    nodes = _nodes(lines)
+    last = by_uuid(nodes)
+    kept = [node for node in nodes if last[node.uuid] is node]
+    above = joins([Link(node.uuid, node.parent, (node.sidechain, node.team)) for node in kept])
+    assert last.keys().isdisjoint(last[uuid].parent for uuid in above)
+    for uuid, parent in above.items():
+        last[uuid].parent = parent
+    return [_line_of(last[made["uuid"]], made, last) for made in lines]
+
+
+def _line_of(node: ThreadNode, made: Line, nodes: dict[str, ThreadNode]) -> Line:
+    moved = {**made, "parentUuid": node.parent}
+    if node.response is None:
+        return moved
+    id = f"{node.response} below {_answered(node, nodes)}"
+    return {**moved, "message": {**made["message"], "id": id}}
+
+
+def _answered(answer: ThreadNode, nodes: dict[str, ThreadNode]) -> str | None:
+    """The prompt above an answer, or the entry of another response."""
+    seen = set()
+    above = nodes.get(answer.parent or "")
+    while above is not None and above.uuid not in seen:
+        seen.add(above.uuid)
+        is_prompt = above.is_message and not above.has_result
+        if is_prompt and above.response != answer.response:
+            return above.uuid
+        above = nodes.get(above.parent or "")
+    return None
+
+
 @pytest.mark.slow
 def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> None:
+    """Claude Code stops where a parent is lost; the path continues at the entry before it."""
     compared = 0
     for seed in range(60):
         lines = _any_transcript(seed)
@@ -162,7 +205,7 @@ def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> No
         if all(m.get("isSidechain") or m.get("teamName") or m.get("isMeta") for m in messages):
             continue  # there Claude Code shows nothing, and we show whose file it is
         file = written(tmp_path / "t" / "s.jsonl", lines)
-        expected = sdk(file)
+        expected = sdk(written(tmp_path / "joined" / "s.jsonl", _repaired(lines)))
         if expected:  # it is at a loss where every chain is a loop; we show the last message
             compared += 1
             assert conversation(file) == expected, seed
@@ -187,14 +230,16 @@ def test_a_compaction_at_the_end_changes_nothing_before_it(tmp_path: Path, sdk: 
     compared = 0
     for seed in range(60):
         lines = _any_transcript(seed)
-        nodes = [node for n, made in enumerate(encoded(lines)) if (node := node_of(made, n))]
+        nodes = _nodes(_repaired(lines))
         leaf = main_leaf(nodes, by_uuid(nodes))
         if leaf is None or not leaf.is_main:
             continue
         before = _tree(written(tmp_path / "t" / "s.jsonl", lines))
-        file = written(tmp_path / "t" / "s.jsonl", _compacted(lines, leaf.uuid))
+        whole = _compacted(lines, leaf.uuid)
+        file = written(tmp_path / "t" / "s.jsonl", whole)
         assert _tree(file) >= before, seed
-        assert conversation(file) == sdk(file), seed
+        joined = written(tmp_path / "joined" / "s.jsonl", _repaired(whole))
+        assert conversation(file) == sdk(joined), seed
         compared += 1
     assert compared > 30
 
