@@ -38,6 +38,15 @@ from sessiontree.errors import EntryError
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
+MADE_ANEW: Final = frozenset(
+    {
+        *("message", "payload", "content", "toolCalls", "thoughts", "tokens", "model"),
+        *("isCompactSummary", "isVisibleInTranscriptOnly"),
+    }
+)
+"""Keys of agents' lines that an entry says in its own way, where its `original` has them."""
+
+
 class LinePlace(NamedTuple):
     """The position of a line."""
 

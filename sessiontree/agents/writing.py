@@ -28,6 +28,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 import msgspec
 
 from sessiontree.agents.agent import is_uuid
+from sessiontree.agents.base import MADE_ANEW
 from sessiontree.context.pairing import Pairing
 from sessiontree.context.providers.reading import Media, SentCall, stand_in
 from sessiontree.context.providers.values import RequestNotes, clean_value, object_in
@@ -91,6 +92,9 @@ _ENVELOPE: Final = frozenset(
 )
 """The keys of other programs' lines that each written line has a value of its own for."""
 
+_OF_CALL: Final = frozenset({"id", "name", "args", "result", "status", "timestamp"})
+"""The keys of a call of Gemini CLI that its entries say in their own way."""
+
 
 class Loss(msgspec.Struct, frozen=True):
     """A part of a session that the converted file leaves out or changes."""
@@ -127,11 +131,20 @@ class Losses(RequestNotes):
         for key, value in keys.items():
             if key in written or key in _STRUCTURE:
                 continue
-            inner = value if key == "original" and isinstance(value, dict) else {key: value}
-            for name in inner:
-                if name not in _ENVELOPE:
-                    kind = one_line(entry.type, 40)
-                    self.add(f"the key {one_line(name, 40)!r} of a {kind} is left out")
+            kind = one_line(entry.type, 40)
+            if key != "original" or not isinstance(value, dict):
+                self._left_out({key: value}, _ENVELOPE, kind)
+                continue
+            self._left_out(value, _ENVELOPE | MADE_ANEW, kind)
+            calls = value.get("toolCalls")
+            for call in calls if isinstance(calls, list) else ():
+                if isinstance(call, dict):
+                    self._left_out(call, _OF_CALL, "call")
+
+    def _left_out(self, keys: Iterable[str], written: Container[str], kind: str) -> None:
+        for name in keys:
+            if name not in written:
+                self.add(f"the key {one_line(name, 40)!r} of a {kind} is left out")
 
     def found(self) -> list[Loss]:
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]

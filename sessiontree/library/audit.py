@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sessiontree.agents import AGENTS, OWN
+from sessiontree.agents.base import MADE_ANEW
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.bulk import KINDS, OTHER, RESULTS, sizes_of
 from sessiontree.core.entry import decode_leniently, seconds_of
@@ -67,8 +68,6 @@ _DOCUMENT: Final = b"{\n"
 _LARGEST_DOCUMENT: Final = 32_000_000
 _HASH: Final = 64  # characters of the name of a blob
 _ORIGINAL: Final = "original"  # the key with what an agent's line holds beside its entry
-_MADE_ANEW: Final = frozenset({"message", "content", "toolCalls", "payload"})
-"""Keys of an agent's line that its entries hold in another form, where `original` has them."""
 
 _Place = tuple[str | None, float | None]
 """The uuid or the id in a line, and its time."""
@@ -342,7 +341,7 @@ class _FileAudit:
         quoted = self._search.found.copy()
         self._search.found.clear()
         self._search.value({key: part for key, part in value.items() if key != _ORIGINAL})
-        if _MADE_ANEW.isdisjoint(original):
+        if MADE_ANEW.isdisjoint(original):
             self._search.found += quoted
             self._again.clear()
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -17,9 +18,18 @@ from sessiontree.errors import NothingToDoError
 from sessiontree.importing.importer import import_session
 from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.importing.conftest import damage_in, messages
+from tests.support.homes import SAMPLES
 from tests.support.pi_trees import PiShaped
 from tests.support.soak import amount
+from tests.support.table import for_each
 from tests.support.transcripts import user, written
+
+_SAMPLES = {
+    "claude-code": "claude_code/2.1.330",
+    "codex": "codex/0.169.0",
+    "pi": "pi/1.5.2",
+    "gemini": "gemini/0.61.0",
+}
 
 TARGETS = ("pi", "claude-code", "codex", "gemini")
 
@@ -214,6 +224,23 @@ def test_the_original_keys_that_a_conversion_leaves_out_are_losses(to: str, tmp_
     with Session.open(done.file, readonly=True) as session:
         losses = session.convert(cast(Any, to), tmp_path / "x.jsonl").losses
     assert [(loss.count, loss.entry) for loss in losses if "'slug'" in loss.what] == [(2, uuids[0])]
+
+
+@for_each("sample", sorted(_SAMPLES))
+def test_no_key_that_a_conversion_writes_is_a_loss(sample: str, tmp_path: Path) -> None:
+    folder = SAMPLES / _SAMPLES[sample]
+    files = [file for file in sorted(folder.rglob("*.jsonl")) if "agent-" not in file.name]
+    for file in files[-2:]:
+        done = import_session(file, tmp_path / "in" / file.stem)
+        new = tmp_path / file.name
+        with Session.open(done.file, readonly=True) as session:
+            if not session.context().messages:
+                continue
+            losses = session.convert(cast(Any, sample), new).losses
+        keys = {match[1] for loss in losses if (match := re.match("the key '(.+)' of", loss.what))}
+        assert not keys & {key for line in lines_of(new) for key in line}
+        if sample == "gemini":
+            assert "resultDisplay" in keys  # of a call
 
 
 def test_new_messages_of_a_converted_subagent_go_to_its_lane(session: Path, tmp_path: Path) -> None:
