@@ -221,7 +221,7 @@ def _secret_rows(
     found: Sequence[ConversationSecrets], ids: dict[str, str]
 ) -> Iterator[Sequence[str]]:
     if found:
-        yield "When", "Kind", "Agent", "Session", "Turns", "Secrets", "Times", "Files"
+        yield "When", "Kind", "Agent", "Session", "In turn", "Secrets", "Times", "Files"
     for one in found:
         yield (
             _day(one.last),
@@ -257,15 +257,17 @@ def _day(seconds: float | None) -> str:
 def _rows_of_agents(sizes: Sequence[FileSize]) -> Iterator[Sequence[str]]:
     """A row for each agent, the one with the most bytes first, without kinds that nobody has."""
     agents: dict[str, Counter[str]] = {}
+    sessions: dict[str, set[str]] = {}
     for one in sizes:
         sums = agents.setdefault(one.agent, Counter())
-        sums.update({**one.kinds, "Size": one.bytes, "Files": 1})
+        sums.update({**one.kinds, "Size": one.bytes})
+        sessions.setdefault(one.agent, set()).add(one.conversation)
     kinds = [kind for kind in KINDS if any(sums[kind] for sums in agents.values())]
     if sizes:
         yield "Files of", "Sessions", "Size", *(kind.capitalize() for kind in kinds)
     for agent, sums in sorted(agents.items(), key=lambda item: -item[1]["Size"]):
         amounts = [size_in_short(sums[kind]) if sums[kind] else "" for kind in ("Size", *kinds)]
-        yield agent, f"{sums['Files']:,}", *amounts
+        yield agent, f"{len(sessions[agent]):,}", *amounts
 
 
 def _largest(sizes: Sequence[FileSize], ids: dict[str, str]) -> Iterator[Sequence[str]]:
@@ -307,4 +309,5 @@ def _tell_sizes(sizes: Sequence[FileSize]) -> None:
     if any(one.is_own and sum(map(one.kinds.__getitem__, PRUNED)) > LONGEST for one in sizes):
         tell("'audit ID --prune' takes tool output, images and snapshots out of one in the store")
     if any(not one.is_own for one in sizes):
-        tell("Files of agents are never changed: 'backup' saves them, then delete them there")
+        saved = "'backup' saves copies in the store, which can be changed"
+        tell(f"Files of agents are never changed: {saved}; then delete the sessions with the agent")

@@ -23,6 +23,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from sessiontree.agents import AGENTS, OWN
 from sessiontree.agents.base import MADE_ANEW
@@ -93,6 +94,7 @@ class FileSize(msgspec.Struct, frozen=True, tag=True):
         file: its file.
         bytes: what all its files take.
         kinds: how much of that each of `core.bulk.KINDS` is.
+        conversation: the file of its conversation that counts; all copies have the same.
     """
 
     agent: str
@@ -100,6 +102,7 @@ class FileSize(msgspec.Struct, frozen=True, tag=True):
     file: str
     bytes: int
     kinds: dict[str, int]
+    conversation: str = ""
 
     @property
     def is_own(self) -> bool:
@@ -168,7 +171,7 @@ def audited(
                 if isinstance(found, _FileSecret):
                     secrets.append(found)
                 elif isinstance(found, FileSize):
-                    made.sizes.append(found)
+                    made.sizes.append(replace(found, conversation=rows[number].file))
                 else:
                     report(found)
             made.secrets.extend(_of_conversation(rows[number], secrets))

@@ -157,6 +157,19 @@ def test_a_secret_is_found_wherever_a_session_has_it(
     assert row["files"]
 
 
+def test_a_secret_is_in_a_turn_and_a_copy_of_a_session_is_not_another_session(home: Path) -> None:
+    file = folder_of_a_user(home)
+    with file.open("a") as opened:
+        opened.write(json.dumps(user("zz", None, f"use {TOKEN}")) + "\n")
+    shutil.copy(file, file.with_name(f"{file.stem}.sync-conflict-20260101-000000-ABCDEFG.jsonl"))
+    shown = run("audit")
+    assert "  In turn  " in shown.stdout.splitlines()[0]
+    assert "claude-code  1 " in shown.stdout.partition("Files of")[2]
+    masked = run("audit", file, "--mask")
+    assert "'backup' saves a copy in the store, which can be changed" in masked.output
+    assert "'backup' saves copies in the store, which can be changed" in shown.stderr
+
+
 def test_a_row_says_turn_agent_time_and_how_often(home: Path) -> None:
     file = home / ".claude/projects/-p/5e551015-0000-4000-8000-000000000009.jsonl"
     file.parent.mkdir(parents=True)

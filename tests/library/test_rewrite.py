@@ -142,7 +142,7 @@ def test_an_agents_file_is_refused_with_what_to_do(home: Path) -> None:
     before = original.read_bytes()
     for name in (str(original), "5f0c8a52"):
         message = refused("audit", name, "--mask")
-        assert "is kept by Claude Code, and is never changed; import it" in message
+        assert "is kept by Claude Code, and is never changed: 'backup' saves a copy" in message
         assert TOKEN not in message
     assert original.read_bytes() == before
 
