@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,12 @@ import pytest
 from sessiontree import Session, Store
 from tests.support.sessions import said
 from tests.support.table import for_each
-from tests.support.terminal import completed, done
+from tests.support.terminal import completed, done, run
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user with two sessions of the store, one of them with names in it."""
+    """A user with three sessions of the store, two of them with names in them."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -28,6 +29,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Session.open(file) as session:
         session.label("@", "mark-it")
         session.rename("other-name")
+    file = said(Store(), "Third", cwd="/u/zorb", id="bbbb3333-0000-4000-8000-000000000003")
+    with Session.open(file) as session:
+        session.label("@", "two words")
+        session.rename("Name of 'pi'")
 
 
 @for_each(
@@ -38,6 +43,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("tree", "aaaa1111-"), ["aaaa1111-0000-4000-8000-000000000001"]),
         (("tree", "lat"), ["latest"]),
         (("resume", "oth"), ["other-name"]),
+        (("resume", "Name o"), ["Name of 'pi'"]),
+        (("show", "bbbb3333", "two"), ["two words"]),
         (("trash", "aaaa1"), ["aaaa1111"]),
         (("hide", "aaaa1"), ["aaaa1111"]),
         (("audit", "aaaa1"), ["aaaa1111"]),
@@ -53,6 +60,15 @@ def test_tab_completes_commands_sessions_projects_and_refs(
     home: None, words: tuple[str, ...], expected: list[str]
 ) -> None:
     assert completed(*words) == expected
+
+
+def test_undo_of_hide_completes_only_hidden_sessions(home: None) -> None:
+    assert completed("hide", "--undo", "") == []
+    run("hide", "aaaa1111")
+    assert completed("hide", "--undo", "") == ["aaaa1111"]
+    assert completed("hide", "") == [
+        *("latest", "bbbb3333", "Name of 'pi'", "aaaa2222", "other-name")
+    ]
 
 
 @for_each("shell", ["bash", "zsh", "fish"])
@@ -124,13 +140,19 @@ def test_tab_in_a_real_shell_completes_what_the_user_has(
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sessiontree "$@"\n')
     program.chmod(0o755)
+    spaced = "Name of 'pi'" if shell == "fish" else r"Name\ of\ \'pi\'"
     environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
-    for words, expected in (
-        ("tree aaaa", {"aaaa1111", "aaaa2222"}),
-        ("show other-name mark", {"mark-it"}),
-        ("ls --project ac", {"acme"}),
+    for typed, expected in (
+        (("tree", "aaaa"), {"aaaa1111", "aaaa2222"}),
+        (("show", "other-name", "mark"), {"mark-it"}),
+        (("ls", "--project", "ac"), {"acme"}),
+        (("resume", "Na"), {spaced}),
+        (("resume", r"Name\ o"), {spaced}),
+        (("resume", '"Name o'), {spaced if shell == "fish" else "Name of 'pi'"}),
+        (("show", "bbbb3333", "two"), {"two words" if shell == "fish" else r"two\ words"}),
     ):
-        line = TAB[shell].format(script=script, words=words, count=len(words.split()))
+        words = " ".join(map(shlex.quote, typed) if shell == "bash" else typed)
+        line = TAB[shell].format(script=script, words=words, count=len(typed))
         ended = subprocess.run(
             [shell, "-c", line], env=environment, capture_output=True, text=True, check=True
         )
