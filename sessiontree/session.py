@@ -216,6 +216,7 @@ class Session(metaclass=KnowsNearNames):
         self._followed: list[tuple[tuple[int, int], Damage]] = []
         self.cursor.resolve = self._resolve_messages
         self.cursor.uuid_of_turn = self._uuid_of_turn
+        self.cursor.origin = self._origin_of
         writer.hooks.subject = self
 
     def __repr__(self) -> str:
@@ -459,6 +460,9 @@ class Session(metaclass=KnowsNearNames):
 
     def _uuid_of_turn(self, number: str) -> str:
         return self.outline().numbered(number).uuid
+
+    def _origin_of(self, entry: Entry) -> str | None:
+        return self._file.origin(entry)
 
     # Look
 

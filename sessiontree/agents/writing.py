@@ -215,6 +215,12 @@ class SessionSource(Protocol):
     def derived_uuid(self, uuid: str, number: int) -> str:
         """A uuid for the `number`th line made from an entry."""
 
+    def origin_at(self, uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The origin key of a line with these fields that is made from an entry.
+
+        The line of an entry that was itself converted has the same origin as that line.
+        """
+
 
 def session_uuid(source: SessionSource) -> str:
     """The session's id if it is a UUID, else one derived from it, the same each time."""

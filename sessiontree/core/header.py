@@ -244,6 +244,9 @@ def _end_of(name: str, size: int) -> str:
 
 KEY: Final = "sessiontree"
 
+ORIGIN_START: Final = b'"%b":{"entry":' % KEY.encode()
+"""The bytes with which the origin key of a line starts."""
+
 _SAYS: Final = frozenset(
     {
         *("type", "message", "summary", "content", "subtype", "customType", "data", "display"),

@@ -58,6 +58,7 @@ class Cursor:
         leaf: the entry that the next one hangs below.
         resolve: gives for each `handle` entry the message that it resolves to, or an error.
         uuid_of_turn: gives the uuid of the first entry of a turn, by its number.
+        origin: gives the uuid of the entry that an entry's line was converted from; else None.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Cursor:
         self.lane = lane
         self.resolve: Resolve = resolve or _unresolved
         self.uuid_of_turn: Callable[[str], str] = _no_turn
+        self.origin: Callable[[Entry], str | None] = lambda entry: None
         self.leaf = reader.leaf_of(lane)
         self._path: Path | None = None
         reader.catch_up = self.catch_up

@@ -261,6 +261,10 @@ class SessionFile(Protocol):
         """
         ...
 
+    def origin(self, entry: Entry) -> str | None:
+        """The uuid of the entry that the original's line was converted from; else None."""
+        ...
+
     def is_outdated(self) -> bool:
         """Whether `log` no longer shows the original, so that `reopened` is needed."""
         ...
@@ -286,6 +290,9 @@ class NativeFile:
 
     def original_line(self, entry: Entry) -> bytes:
         return entry.line
+
+    def origin(self, entry: Entry) -> None:
+        return None
 
     def is_outdated(self) -> bool:
         return False  # a session reads on in its log, and reopens it itself
@@ -415,6 +422,9 @@ class Headless:
     def original_line(self, entry: Entry) -> bytes:
         return entry.line  # the stand-in's own line, which is not in the file, included
 
+    def origin(self, entry: Entry) -> None:
+        return None
+
     def is_outdated(self) -> bool:
         return self.original.was_replaced() or self.original.size() != self.size
 
@@ -501,6 +511,9 @@ class Migrated:
     def original_line(self, entry: Entry) -> bytes:
         row = count_newlines(self.log.read, 0, entry.offset)
         return rest_of_line(self.original.read, self._offsets[row])
+
+    def origin(self, entry: Entry) -> None:
+        return None
 
     def is_outdated(self) -> bool:
         return self.original.was_replaced() or self.original.size() != self.size

@@ -31,8 +31,8 @@ from sessiontree.agents.base import (
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MAX_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
-from sessiontree.core.entry import Entry, bare_line, decode_leniently
-from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.core.entry import Entry, bare_line, decode_leniently, decode_object
+from sessiontree.core.header import AGENT_SESSION_KEY, ORIGIN_START, origin_of
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.fs import DISK, FileSystem
@@ -74,6 +74,7 @@ class TranslatedFile:
         self._counts: Counter[str] = Counter()
         self._first_of_others: dict[str, Damage] = {}
         self._starts = array("q")
+        self._firsts = bytearray()  # by row: whether the entry is the first of its line
         self._places = (array("l"), array("q"), array("q"))
         self._last_original: tuple[LinePlace, bytes] | None = (
             None  # many entries may be of one line
@@ -87,11 +88,16 @@ class TranslatedFile:
     def _blocks(self) -> Iterator[bytes]:
         start = 0
         sources, numbers, offsets = self._places
+        last: LinePlace | None = None
         try:
             for draft in self._reader.translate(self._source, self._report):
                 if not self._starts:
                     self._name(draft)
                 place, line = draft.line.place, draft.encoded()
+                is_first = not draft.is_made and place != last
+                if is_first and self._firsts:  # the line of the header may have an entry, too
+                    last = place
+                self._firsts.append(is_first)
                 self._starts.append(start)
                 sources.append(place.source)
                 numbers.append(place.number)
@@ -123,9 +129,12 @@ class TranslatedFile:
             first = Damage(file, place.number, place.offset, kind, cause)
             self._first_of_others[kind] = first
 
+    def _row(self, offset: int) -> int:
+        return max(bisect_right(self._starts, offset) - 1, 0)
+
     def _place(self, offset: int) -> LinePlace:
         """The place of the line that the line of `log` at an offset was made of."""
-        row = max(bisect_right(self._starts, offset) - 1, 0)
+        row = self._row(offset)
         return LinePlace(*(column[row] for column in self._places))
 
     @property
@@ -162,6 +171,12 @@ class TranslatedFile:
         finally:
             if place.source:  # the session closes only its own file
                 source.close()
+
+    def origin(self, entry: Entry) -> str | None:
+        if not (self._firsts[self._row(entry.offset)] or self._reader.shares_origins):
+            return None
+        line = self.original_line(entry)
+        return origin_of(decode_object(line)) if ORIGIN_START in line else None
 
     def is_outdated(self) -> bool:
         if self.original.was_replaced() or self.original.size() != self.size:

@@ -46,6 +46,7 @@ from sessiontree.importing.importer import (
     Shown,
     conversion_of,
     is_mere_copy,
+    place_in_order,
     shared_by,
 )
 from sessiontree.importing.source import parts_of
@@ -370,8 +371,9 @@ class _BackupPass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
-            # Originals first: what an agent added to a converted session belongs to its original.
-            changed.sort(key=lambda file: conversion_of(file, self._fs) is not None)
+            changed.sort(
+                key=lambda file: place_in_order(file, conversion_of(file, self._fs), self._fs)
+            )
             with _alone(self._fs, self._root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():

@@ -19,6 +19,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -57,7 +58,14 @@ from sessiontree.importing.target import (
     planned,
 )
 from sessiontree.library.catalogs import catalog_at
-from sessiontree.library.listing import Reaches, SessionInfo, every, facts_of, without_stubs
+from sessiontree.library.listing import (
+    Reaches,
+    SessionInfo,
+    converted_until,
+    every,
+    facts_of,
+    without_stubs,
+)
 from sessiontree.library.places import files_in
 from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import DISK, FileSystem
@@ -389,6 +397,15 @@ def is_mere_copy(file: str, fs: FileSystem = DISK) -> bool:
     return found is not None and not found.went_on
 
 
+def place_in_order(file: str, conversion: SessionInfo | None, fs: FileSystem = DISK) -> float:
+    """A number by which files are imported in order: originals, then what was converted from them.
+
+    What an agent added to a converted session belongs to its original. A session that was converted
+    twice has all of the first conversion, and more. `conversion` is what `conversion_of` gives.
+    """
+    return -math.inf if conversion is None else converted_until(file, fs)
+
+
 def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
     """What to say of two sources of one session; `sources` has the first of each session."""
     other = sources.setdefault(result.file, result.source)
@@ -445,7 +462,7 @@ class Batch:
         self._mere_copies = {
             file for file, found in converted.items() if found and not found.went_on
         }
-        self._files.sort(key=lambda each: converted[each[0]] is not None)  # their originals first
+        self._files.sort(key=lambda each: place_in_order(each[0], converted[each[0]]))
 
     @property
     def is_of_many(self) -> bool:

@@ -40,7 +40,7 @@ from sessiontree.core.codec import BYTES_OF_MANY_BLOCKS, blocks_beyond, head
 from sessiontree.core.damage import UNKNOWN_TYPE, Damage, Note, Notes, ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.header import KEY as ORIGIN
-from sessiontree.core.header import origin_of
+from sessiontree.core.header import ORIGIN_START, origin_of
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import MAX_BLOCKS
 from sessiontree.core.migrate import migrate
@@ -65,8 +65,6 @@ from sessiontree.storage.rollouts import index_line
 
 Progress = Callable[[int, int], object]
 """Takes the number of bytes read so far and the total number of bytes."""
-
-_CONVERTED: Final = b'"%b":{"entry":"' % ORIGIN.encode()
 
 
 class ImportSource:
@@ -136,7 +134,7 @@ class ImportSource:
         return id_above(self.name, self.likely_id()), is_of_subagent(self.agent, self.name)
 
     def is_converted(self) -> bool:
-        return _CONVERTED in self._file.head()
+        return ORIGIN_START in self._file.head()
 
     def drafts(self, reader: Reader) -> Iterator[EntryDraft]:
         """The entries of an agent's file, the header first."""

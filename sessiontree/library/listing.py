@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
 from sessiontree.core.header import KEY as ORIGIN
-from sessiontree.core.header import directory_of, id_of_name
+from sessiontree.core.header import ORIGIN_START, directory_of, id_of_name
 from sessiontree.core.message import (
     begins_turn,
     is_generated,
@@ -81,7 +81,6 @@ FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """The characters of the first message that a list shows."""
 
-_ORIGIN: Final = b'"%b":{"entry":' % ORIGIN.encode()
 
 T = TypeVar("T")
 
@@ -553,7 +552,7 @@ def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
 
 def _is_converted(head: bytes) -> bool:
     """True if a line at the start of a file names the entry that it was converted from."""
-    return any(isinstance(body.get(ORIGIN), dict) for body in _objects_with(head, _ORIGIN))
+    return any(isinstance(body.get(ORIGIN), dict) for body in _objects_with(head, ORIGIN_START))
 
 
 def _fork_of(found: AgentFacts, id: str) -> str | None:
@@ -564,9 +563,28 @@ def _fork_of(found: AgentFacts, id: str) -> str | None:
 
 def _went_on(tail: bytes) -> bool:
     """True if something was said in a converted file after its last converted line."""
-    last = stringzilla.rfind(tail, _ORIGIN)
+    last = stringzilla.rfind(tail, ORIGIN_START)
     _, end = _line_around(tail, last) if last >= 0 else (0, 0)
     return b'"timestamp"' in tail[end:]
+
+
+def converted_until(file: str, fs: FileSystem = DISK) -> float:
+    """The time of the last converted line of a file; 0 without one. Raises as `facts_of` does.
+
+    Of two conversions of one session, the one with the earlier time may be what the other was
+    converted from.
+    """
+
+    def look(opened: _Opened) -> float:
+        backwards, end = Backwards(opened.read), opened.size()
+        while end > 0:
+            start, line = backwards.line_before(end)
+            if ORIGIN_START in line and (time := _text(decode_object(line), "timestamp")):
+                return moment(time)
+            end = start - 1
+        return 0.0
+
+    return _looked_into(file, fs, None, look)
 
 
 def _naming(window: bytes) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ import contextlib
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from sessiontree.context.fold import ContextBuilder
 from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, Resolution, message_uuid
 from sessiontree.core.entry import Entry, edit_of, stored
-from sessiontree.core.header import derived_uuid
+from sessiontree.core.header import derived_uuid, origin_at
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import Message, count_of_blocks
@@ -145,6 +145,7 @@ class ConvertedSession:
         self._counted = bytearray(len(self.tree))  # the rows whose blocks are in `_blocks`
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}
+        self._origins: dict[str, str] = {}  # of the entry that was asked for last
         self._unresolved: dict[str, SessionTreeError] = {}
         self._ahead: dict[int, Resolution] = {}  # by row: the handles resolved last
 
@@ -323,6 +324,12 @@ class ConvertedSession:
 
     def derived_uuid(self, uuid: str, number: int) -> str:
         return derived_uuid(self.id, uuid, number)
+
+    def origin_at(self, uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if uuid not in self._origins:
+            entry = self._reader.read_at(self.tree.offsets[self.tree.row(uuid)])
+            self._origins = {uuid: self._cursor.origin(entry) or uuid}  # lines of one follow it
+        return origin_at(self._origins[uuid], fields)
 
 
 def _is_plain(entry: Entry) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,13 @@ def sum_of(answers: list[Answer]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*((one.new, one.out, one.read) for one in answers), strict=True)))
 
 
+def take_over(made: MadeHome, one: Conversation, agent: str) -> None:
+    """An agent goes on with a session of another one."""
+    one.file = Path(json.loads(done("resume", one.id, "--in", agent, "--json"))["file"])
+    one.agent = agent
+    made.go_on(one, one.at + timedelta(days=300))
+
+
 @in_soak("count", 16, 300)
 def test_all_commands_agree_with_the_truth_whatever_is_copied(top: Path, count: int) -> None:
     made = MadeHome(top, count)
@@ -144,17 +153,15 @@ def test_a_session_that_another_agent_took_over_is_one_and_its_own(top: Path) ->
     begun = {agent: made.of(agent) for agent in MODELS}
     taken: list[Conversation] = []
 
-    def take_over(place: int) -> None:
+    def take_all_over(place: int) -> None:
         """Each agent goes on with a session of another one."""
         agents = [*MODELS]
         for number, agent in enumerate(agents):
             one, target = begun[agent][place], agents[(number + place + 1) % 4]
-            one.file = Path(json.loads(done("resume", one.id, "--in", target, "--json"))["file"])
+            take_over(made, one, target)
             taken.append(one)
-            one.agent = target
-            made.go_on(one, one.at + timedelta(days=300))
 
-    take_over(0)
+    take_all_over(0)
     check.all()
     done("backup")
     check.all()
@@ -162,16 +169,55 @@ def test_a_session_that_another_agent_took_over_is_one_and_its_own(top: Path) ->
         made.go_on(one)
         done("label", one.id, "@", "mark")
     check.all()
-    take_over(1)  # of what is in the store already
+    take_all_over(1)  # of what is in the store already
     check.all()
     done("backup")
     check.all()
-    take_over(2)
+    take_all_over(2)
     done("backup")
     done("backup")
     check.all()
     for one in taken:
         assert one.word in done("export", one.id)
+
+
+@in_soak("chains", 1, 6)
+def test_a_session_that_changed_its_agent_twice_is_one(top: Path, chains: int) -> None:
+    made = MadeHome(top, 4 * chains)
+    check = Check(made)
+    begun = {agent: made.of(agent) for agent in MODELS}
+    for number, chain in enumerate(_chains(chains)):
+        one = begun[chain[0]].pop()
+        for agent in chain[1:]:
+            take_over(made, one, agent)
+            if number % 2:
+                done("backup")
+    check.all()
+    done("backup")
+    check.all()
+    done("backup")
+    check.all()
+
+
+def _chains(count: int) -> Iterator[tuple[str, ...]]:
+    """So many ways for each agent on which a session comes from it to two others."""
+    every = [*permutations(MODELS, 3)]
+    for agent in MODELS:
+        yield from [chain for chain in every if chain[0] == agent][-count:]
+
+
+def test_what_an_agent_adds_after_the_next_one_took_over_is_a_branch(top: Path) -> None:
+    made = MadeHome(top, 4)
+    one = made.of("gemini")[0]
+    take_over(made, one, "pi")
+    between = one.file
+    take_over(made, one, "codex")
+    one.file, one.agent = between, "pi"
+    made.go_on(one, one.at + timedelta(days=300))
+    made.go_on(one, one.at + timedelta(days=300))
+    done("backup")
+    found = json.loads(done("search", one.word, "--role", "prompt", "--json"))
+    assert len(found) == len(one.prompts)
 
 
 def test_a_session_converted_for_pi_costs_what_it_cost(top: Path) -> None:

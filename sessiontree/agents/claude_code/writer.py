@@ -47,7 +47,7 @@ from sessiontree.core import limits
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
-from sessiontree.core.header import id_in_name, origin_at
+from sessiontree.core.header import id_in_name
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import Message, calls_of, kind_of, result_ids, text_of
@@ -480,7 +480,7 @@ class ClaudeCodeWriter:
         name = self.source.name
         if name is not None:
             title = {"type": "custom-title", "customTitle": name, "sessionId": self.session_id}
-            origin = origin_at(self.source.header.uuid, title)
+            origin = self.source.origin_at(self.source.header.uuid, title)
             yield writing.json_of({**title, **origin}) + b"\n"
 
     def envelope(self, entry: Entry) -> dict[str, Any]:
@@ -917,7 +917,7 @@ class _LaneTranscript:
         self, node: WrittenNode, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
     ) -> bytes:
         place = self._places.get(node, node.place)
-        origin = origin_at(self._source.tree.uuids[place], {"type": kind, **fields})
+        origin = self._source.origin_at(self._source.tree.uuids[place], {"type": kind, **fields})
         envelope = self._writer.envelope(entry)
         line = {"parentUuid": parent, **self._place(), **origin, "type": kind, **fields}
         return writing.json_of({**line, **envelope}) + b"\n"

@@ -30,7 +30,6 @@ from sessiontree.agents.writing import (
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, moment_of
-from sessiontree.core.header import origin_at
 from sessiontree.core.message import Message, begins_turn, is_generated, is_prompt
 from sessiontree.core.usage import Usage, usage_of
 
@@ -350,7 +349,7 @@ class CodexWriter(writing.LogWriter[_Unit]):
         kind, payload = line
         self.place = place
         try:
-            origin = origin_at(place, {"type": kind, "payload": payload})
+            origin = self.source.origin_at(place, {"type": kind, "payload": payload})
             fields = {"timestamp": time, "type": kind, "payload": payload, **origin}
             return writing.json_of(fields) + b"\n"
         except RecursionError:

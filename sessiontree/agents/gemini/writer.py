@@ -37,7 +37,6 @@ from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
-from sessiontree.core.header import origin_at
 from sessiontree.core.message import Message, calls_of, is_generated, is_prompt, kind_of, result_ids
 from sessiontree.core.usage import usage_of
 
@@ -377,7 +376,7 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
     def _line(self, line: Line, place: str) -> bytes:
         self.place = place
         try:
-            return writing.json_of({**line, **origin_at(place, line)}) + b"\n"
+            return writing.json_of({**line, **self.source.origin_at(place, line)}) + b"\n"
         except RecursionError:
             self.losses.add("an entry that is nested too deeply for JSON is left out")
             return b""

@@ -28,7 +28,7 @@ from sessiontree.context.providers.values import clean_value_noted
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry, edit_of
-from sessiontree.core.header import id_in_name, origin_at
+from sessiontree.core.header import id_in_name
 from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from sessiontree.core.message import ABORTED, Message, kind_of, role_of, system_text
 from sessiontree.core.usage import usage_of
@@ -363,7 +363,7 @@ class PiWriter:
             "timestamp": self._time,
             "cwd": writing.text_in(header.get("cwd")),
             **({"parentSession": above} if isinstance(above, str) and above else {}),
-            **origin_at(header.uuid, {"type": HEADER}),
+            **self._source.origin_at(header.uuid, {"type": HEADER}),
         }
 
     def _opening(self, header: Entry) -> list[_PiLine]:
@@ -417,9 +417,8 @@ class PiWriter:
         head = {"type": kind, "id": id, "parentId": parent, "timestamp": self._time}
         self._last = id
         try:
-            return (
-                writing.json_of({**head, **fields, **origin_at(place, {**head, **fields})}) + b"\n"
-            )
+            line = {**head, **fields}
+            return writing.json_of({**line, **self._source.origin_at(place, line)}) + b"\n"
         except RecursionError:
             self._losses.add("an entry that is nested too deeply for JSON is left empty")
             return writing.json_of({**head, "type": "custom", "customType": OWN + "deep"}) + b"\n"
