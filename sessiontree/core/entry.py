@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
 import msgspec
 import orjson
@@ -54,6 +54,7 @@ CONTENT: Final = (
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
 
 
+@final
 class Block(NamedTuple):
     """Lines that follow each other in a file, each with its LF, and the offset of the first.
 
@@ -120,7 +121,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     def line(self) -> bytes:
         """The line as stored, without its newline."""
         line: bytes | Block = self._line  # type: ignore[assignment]  # a cast is a call
-        return line.line_at(self.offset) if isinstance(line, Block) else line
+        return line.line_at(self.offset) if type(line) is Block else line
 
     @property
     def offset(self) -> int:

@@ -393,10 +393,13 @@ def begins_turn(keys: Mapping[str, Any]) -> bool:
     message = keys.get("message")
     if not isinstance(message, dict):
         return typed_text(keys) is not None
-    if not is_prompt(message) or repeated_by(keys) is not None:
+    if not is_prompt(message):
         return False
-    if is_generated(keys):
-        return is_typed_command(message)
+    if keys.get("metadata"):
+        if repeated_by(keys) is not None:
+            return False
+        if is_generated(keys):
+            return is_typed_command(message)
     return not says_interrupted(message)
 
 

@@ -51,6 +51,7 @@ _COLOURED_PART: Final = 5
 """Of a file of over 5 MB, a fifth of the bytes may be coloured characters of code."""
 
 _OF_LINES: Final = frozenset({"spilled", "crc"})
+_METADATA: Final = b'"metadata"'
 _ROWS_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 1 << 20
 """The entries that are read at once."""
@@ -195,7 +196,8 @@ class _Making:
     def take(self, entry: Entry, row: int) -> None:
         """Take the next entry of the turn."""
         if entry.type in PIECES:
-            self._end_repeats()
+            if self._repeats:
+                self._end_repeats()
             self._end_annotations()
             if self._pieces and self._pieces[0][0].get("messageUuid") != entry.get("messageUuid"):
                 self._take_pieces()
@@ -204,10 +206,12 @@ class _Making:
         if entry.is_content:
             self._take_pieces()
         self._maker.take(entry)
-        if is_repeat(entry, self._maker.reader.index):
+        has_notes = _METADATA in entry.line  # of its reader: that it repeats, or is joined
+        if has_notes and is_repeat(entry, self._maker.reader.index):
             self._take_repeat(entry, row)
             return
-        self._end_repeats()
+        if self._repeats:
+            self._end_repeats()
         start, number = len(self._made), len(self._entries)
         if not _is_annotation(entry):
             self._end_annotations()
@@ -216,7 +220,7 @@ class _Making:
             return
         else:
             self._annotations += 1
-        if missing_parent(entry) is not None:
+        if has_notes and missing_parent(entry) is not None:
             self._made.add_gap()
         noted = RenderedEntry(row, 0, 0)
         self._entries.append(noted)
@@ -255,8 +259,7 @@ class _Making:
         self._entries.append(RenderedEntry(row, len(self._made) - 1, len(self._made), tokens))
 
     def _end_repeats(self) -> None:
-        if self._repeats:
-            self._made.count_repeats(self._repeats)
+        self._made.count_repeats(self._repeats)
         self._repeats = 0
 
     def _end_annotations(self) -> None:
@@ -267,7 +270,8 @@ class _Making:
 
     def finished(self) -> RenderedTurn:
         """The turn, when all its entries were taken."""
-        self._end_repeats()
+        if self._repeats:
+            self._end_repeats()
         self._end_annotations()
         self._take_pieces()
         for agents in self._waiting.values():
