@@ -662,6 +662,7 @@ def _cwd(opening: base.Values) -> str | None:
 
 
 def _first_prompt(head: bytes) -> str | None:
+    messages: Iterator[bytes]
     if _is_document(head.split(b"\n")):
         messages = (text for _, text in _messages_of(head))
     else:
