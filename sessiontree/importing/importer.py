@@ -411,6 +411,8 @@ def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
     other = sources.setdefault(result.file, result.source)
     if other == result.source or result.is_up_to_date:
         return None
+    if conversion_of(result.source) is not None:  # what its agent added is of that conversation
+        return None
     both = f"{other} and {result.source} are both of the session {result.id}"
     return f"{both}, and both are in {result.file} now"
 

@@ -13,7 +13,7 @@ import pytest
 from tests.library.truth import MODELS, Answer, Conversation, MadeHome
 from tests.support.homes import empty_home
 from tests.support.soak import in_soak
-from tests.support.terminal import done
+from tests.support.terminal import done, run
 
 
 @pytest.fixture
@@ -245,3 +245,14 @@ def test_a_session_that_a_command_began_has_one_title(top: Path) -> None:
         (row,) = json.loads(done("ls", file, "--json"))
         assert row["firstMessage"] == "/plan the release"
         assert done("export", file).startswith("# /plan the release\n")
+
+
+def test_a_backup_has_no_note_about_a_session_that_another_agent_took_over(top: Path) -> None:
+    made = MadeHome(top, 1)
+    one = made.all[0]
+    one.file = Path(json.loads(done("resume", one.id, "--in", "pi", "--json"))["file"])
+    one.agent = "pi"
+    made.go_on(one)
+    told = run("backup")
+    assert told.exit_code == 0
+    assert "Note" not in told.stdout + told.stderr
