@@ -69,10 +69,10 @@ def _row(group: Sequence[SessionInfo]) -> SessionInfo:
 def _rank(one: SessionInfo) -> tuple[float, bool, int, bool, str]:
     has_its_name = stem_of(one.file).endswith(one.id)
     is_of_its_agent = one.agent is not None and (one.went_on or not one.is_converted)
-    return moment(one.modified), is_of_its_agent, -_distance(one), has_its_name, one.file
+    return moment(one.modified), is_of_its_agent, -distance(one), has_its_name, one.file
 
 
-def _distance(one: SessionInfo) -> int:
+def distance(one: SessionInfo) -> int:
     """How far a file is from the agent's lines: 0 if it has them, 1 if imported, 2 if converted."""
     return 2 if one.is_converted else int(one.imported_from is not None)
 
@@ -80,10 +80,18 @@ def _distance(one: SessionInfo) -> int:
 def originals_first(rows: Iterable[SessionInfo]) -> list[SessionInfo]:
     """All files of some rows that may have answers of their own, each before copies of it.
 
-    The conversation that was begun first comes first: a fork copies what was before it.
+    The conversation that was begun first comes first: a fork copies what was before it. The file of
+    an agent comes before an import, which has the answers of all agents.
     """
     in_order = sorted(rows, key=lambda row: (moment(row.created), *by_time(row)))
-    return [one for row in in_order for one in _with_more(row)]
+    return [one for row in in_order for one in sorted(_with_more(row), key=_place_of_answers)]
+
+
+def _place_of_answers(one: SessionInfo) -> tuple[int, float]:
+    """A later conversion has the answers of an earlier one."""
+    if one.is_converted:
+        return (1 if one.went_on else 3), moment(one.modified)
+    return 2 * distance(one), 0.0
 
 
 def files_with_more(row: SessionInfo) -> list[str]:
@@ -104,11 +112,11 @@ def _has_marks(one: SessionInfo) -> bool:
 
 def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
     """The files of a row, without those that have nothing that one before them lacks."""
-    first, *others = sorted((replace(row, copies=()), *row.copies), key=_distance)
+    first, *others = sorted((replace(row, copies=()), *row.copies), key=distance)
     yield first
     for one in others:
         is_later = moment(one.modified) > moment(first.modified)
-        if is_later or one.went_on or _distance(one) == 0:
+        if is_later or one.went_on or distance(one) == 0:
             yield one
 
 

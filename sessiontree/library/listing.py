@@ -23,6 +23,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import reduce
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -197,10 +198,11 @@ def session_infos(
     What an agent keeps beside its sessions, such as a list of prompts, is left out in silence.
 
     `look` gives the facts of one file, by default `facts_of`. Where several files in one folder
-    may be one session, the facts are those of `in_force`, and come last.
+    may be one session, the facts are those of `in_force`, and come last; also those of each file
+    that was converted for the agent.
     """
     look = look or facts_of
-    chats: dict[tuple[str, str], SessionInfo] = {}
+    chats: dict[tuple[str, str], list[SessionInfo]] = {}
     for file in files:
         try:
             found = look(file)
@@ -212,9 +214,13 @@ def session_infos(
         if found.agent is None or not _is_in_files(found.agent):
             yield found
             continue
-        key = os.path.dirname(file), found.id
-        chats[key] = in_force(chats[key], found) if key in chats else found
-    yield from chats.values()
+        chats.setdefault((os.path.dirname(file), found.id), []).append(found)
+    for group in chats.values():
+        converted = [one for one in group if one.is_converted]
+        own = [one for one in group if not one.is_converted]
+        if own and ((last := reduce(in_force, own)).first_message or not converted):
+            yield last
+        yield from converted
 
 
 def _is_in_files(agent: str) -> bool:

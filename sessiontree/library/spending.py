@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import chain, groupby
+from itertools import chain, count
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from sessiontree.agents import OWN
 from sessiontree.core.usage import FileCounts, Spent, Usage
-from sessiontree.library.conversations import are_copies, originals_first
+from sessiontree.library.conversations import are_copies, distance, originals_first
 from sessiontree.library.counts import PERIODS, By, CountCache
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.root import cache_folder
@@ -51,14 +51,38 @@ The files of one conversation follow each other, as `conversations.originals_fir
 class _Place(NamedTuple):
     file: int  # the number of a file
     conversation: int  # that of its conversation
+    # The id of the conversation that changed its agent, of which it is a file or a fork; else None.
+    changed: str | None
 
 
-def _with_places(sessions: Iterable[CountedSession]) -> Iterator[tuple[_Place, CountedSession]]:
-    conversation, first = -1, None
-    for number, (one, counts) in enumerate(sessions):
-        if first is None or not are_copies(first, one):
-            conversation, first = conversation + 1, one
-        yield _Place(number, conversation), (one, counts)
+def _conversations(sessions: Iterable[CountedSession]) -> Iterator[list[CountedSession]]:
+    """The files of each conversation."""
+    files: list[CountedSession] = []
+    for one, counts in sessions:
+        if files and not are_copies(files[0][0], one):
+            yield files
+            files = []
+        files.append((one, counts))
+    if files:
+        yield files
+
+
+def _with_places(
+    sessions: Iterable[CountedSession],
+) -> Iterator[tuple[_Place, SessionInfo, FileCounts | None, bool]]:
+    """Each file, and whether its converted answers count: no other file has them as they were."""
+    number = count()
+    changed: dict[str | None, str] = {}  # by the id of a conversation
+    for conversation, files in enumerate(_conversations(sessions)):
+        first = files[0][0]
+        forked_from = next((changed[one.copy_of] for one, _ in files if one.copy_of in changed), "")
+        is_converted = [one.is_converted for one, _ in files]
+        if forked_from or any(is_converted):
+            changed[first.id] = forked_from or first.id
+        for one, counts in files:
+            keeps_converted = all(is_converted) and one is first
+            place = _Place(next(number), conversation, changed.get(first.id))
+            yield place, one, counts, keeps_converted
 
 
 class SpendingSum(msgspec.Struct):
@@ -105,6 +129,18 @@ class _CountedAnswer(msgspec.Struct, gc=False):
     is_estimated: bool
 
 
+def _keys(at: _Place, spent: Spent) -> Iterator[object]:
+    """What copies of an answer may have in common.
+
+    A fork of a conversation that changed its agent may have the answer as a conversion has it: with
+    another id, or none, and the tokens that were written to a cache among the other ones.
+    """
+    yield spent.copy_key
+    used = spent.usage
+    if at.changed is not None and used.tokens:
+        yield at.changed, spent.time, used.input + used.cache_write, used.output, used.cache_read
+
+
 class _Sums:
     def __init__(self, by: By, blocks: Sequence[float]) -> None:
         self.made = Spending({}, SpendingSum(), Counter())
@@ -116,9 +152,10 @@ class _Sums:
 
     def add(self, at: _Place, one: SessionInfo, spent: Spent, price: float | None) -> None:
         """Add an answer of a file, unless it is a copy of one in another."""
-        key = hash(spent.copy_key)
-        known = self._known.get(key)
+        keys = [*map(hash, _keys(at, spent))]
+        known = next(filter(None, map(self._known.get, keys)), None)
         if known is not None and known.number != at.file:
+            self._known.update((key, known) for key in keys if key not in self._known)
             self._add_copy(spent, known)
             return
         name = _row_name(self._by, one, spent, self._blocks)
@@ -129,7 +166,8 @@ class _Sums:
         for each in (row, total):
             each.answers += not spent.is_report
             each.usage += spent.usage
-        self._known[key] = _CountedAnswer(at.file, name, price, spent.needs_price)
+        counted = _CountedAnswer(at.file, name, price, spent.needs_price)
+        self._known.update(dict.fromkeys(keys, counted))
         if spent.needs_price:
             self._add_price(name, price, spent)
 
@@ -176,14 +214,13 @@ def spendings_of(
     """
     sessions = list(sessions) if "block" in each_by else sessions
     blocks = _blocks_of(sessions) if "block" in each_by else []
-    sums, before = [_Sums(by, blocks) for by in each_by], -1
+    sums = [_Sums(by, blocks) for by in each_by]
     start = None if since is None else since.timestamp() * 1000
-    for at, (one, counts) in _with_places(sessions):
+    for at, one, counts, keeps_converted in _with_places(sessions):
         if counts is None:
             report(f"{one.file} is not counted: it is cut, or too large")
             continue
-        is_copy, before = at.conversation == before, at.conversation
-        own = [spent for spent in counts.spent() if not (is_copy and spent.is_converted)]
+        own = [spent for spent in counts.spent() if keeps_converted or not spent.is_converted]
         found = with_covered(own)
         for spent in unreported(found) if is_listed else found:
             if start is not None and spent.time is not None and spent.time < start:
@@ -292,7 +329,7 @@ def row_of(counter: CountCache, one: SessionInfo, counts: FileCounts | None) -> 
     if counts is None or len(files) == 1:
         return row
     counted = list(counter.counted(files, None))
-    own = {spent.copy_key for spent in counts.spent()}
+    own = {spent.copy_key for spent in counts.spent() if not spent.is_converted}
     every = chain.from_iterable(each.spent() for _, each in counted if each is not None)
     if all(spent.is_converted or spent.copy_key in own for spent in every):
         return row
@@ -321,9 +358,8 @@ def totals_of(
     made = spending_of(found, "agent", prices, lambda problem: None)
     every = Totals(spent=made.total, copies=made.copies)
     agents = {name or OWN: Totals(spent=row) for name, row in made.rows.items()}
-    for _, files in groupby(_with_places(found), lambda each: each[0].conversation):
-        conversation = [counted for _, counted in files]
-        agent = conversation[0][0].made_by or OWN
+    for conversation in _conversations(found):
+        agent = min((one for one, _ in conversation), key=distance).made_by or OWN
         for sums in (every, agents.setdefault(agent, Totals())):
             sums.add(conversation)
     most_first = sorted(agents.items(), key=lambda item: (-item[1].sessions, item[0]))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,16 +51,20 @@ class Check:
             assert not row["cost"], one
 
     def sums(self) -> None:
-        spent = self.made.spent()
-        answers = len({each.key for one in self.made.all for each in one.answers})
+        answers = self.made.answers()
+        agents = {each.agent for each in answers}
+        of_agents = {name: [each for each in answers if each.agent == name] for name in agents}
         sums = json.loads(done("stats", "--json"))
         assert sums["sessions"] == len(self.made.all)
         assert sums["turns"] == sum(len(one.prompts) for one in self.made.all)
         for by in ("model", "day"):
             by_name = json.loads(done("stats", "--by", by, "--json"))
-            assert by_name["answers"] == answers
+            assert by_name["answers"] == len(answers)
             for usage in (sums["usage"], by_name["usage"]):
-                assert tokens(usage) == (spent.new, spent.out, spent.read), by
+                assert tokens(usage) == sum_of(answers), by
+        rows = json.loads(done("stats", "--by", "agent", "--json"))["rows"]
+        by_agent = {row["agent"]: tokens(row["usage"]) for row in rows}
+        assert by_agent == {name: sum_of(found) for name, found in of_agents.items()}
 
     def hits(self) -> None:
         for one in self.made.all[:: max(1, len(self.made.all) // 8)]:
@@ -220,12 +225,50 @@ def test_what_an_agent_adds_after_the_next_one_took_over_is_a_branch(top: Path) 
     assert len(found) == len(one.prompts)
 
 
+def test_a_session_that_another_agent_took_over_keeps_what_it_cost(top: Path) -> None:
+    made = MadeHome(top, 4)
+    one = made.of("pi")[0]
+    before = _row(one)["estimated"]
+    take_over(made, one, "codex")
+    assert _row(one)["estimated"] > before
+
+
+def test_a_session_converted_again_for_an_agent_it_was_in_keeps_its_answers(top: Path) -> None:
+    made = MadeHome(top, 4)
+    one = made.of("pi")[0]
+    for agent in ("gemini", "claude-code"):
+        take_over(made, one, agent)
+    Check(made).sums()
+    done("resume", one.id, "--in", "gemini")
+    Check(made).all()
+    done("backup")
+    Check(made).all()
+
+
+def test_the_answers_in_a_fork_of_a_session_that_changed_its_agent_count_once(top: Path) -> None:
+    made = MadeHome(top, 4)
+    for agent, target in zip(MODELS, [*MODELS][1:] + [*MODELS][:1], strict=True):
+        one = made.of(agent)[-1]
+        take_over(made, one, target)
+    before = json.loads(done("stats", "--json"))["usage"]
+    for one in made.all:
+        if not one.is_fork:
+            done("fork", one.id)
+    assert json.loads(done("stats", "--json"))["usage"] == before
+    done("backup")
+    assert json.loads(done("stats", "--json"))["usage"] == before
+
+
+def _row(one: Conversation) -> dict[str, Any]:
+    rows = json.loads(done("ls", "--json"))
+    return next(row for row in rows if row["id"] == one.id)
+
+
 def test_a_session_converted_for_pi_costs_what_it_cost(top: Path) -> None:
     one = MadeHome(top, 4).of("claude-code")[0]
 
     def row() -> dict[str, float]:
-        found = next(row for row in json.loads(done("ls", "--json")) if row["id"] == one.id)
-        return {key: found[key] for key in ("cost", "estimated")}
+        return {key: _row(one)[key] for key in ("cost", "estimated")}
 
     before = row()
     assert before["estimated"]

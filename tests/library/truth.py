@@ -36,6 +36,7 @@ class Answer:
     """The tokens of one answer; `key` is the same in all copies of it."""
 
     key: str
+    agent: str
     new: int
     out: int
     read: int
@@ -81,11 +82,9 @@ class MadeHome:
     def of(self, agent: str) -> list[Conversation]:
         return [one for one in self.all if one.agent == agent and not one.is_fork]
 
-    def spent(self) -> Answer:
-        """The sum of all answers, each once."""
-        each = {answer.key: answer for one in self.all for answer in one.answers}.values()
-        sums = ((each.new, each.out, each.read) for each in each)
-        return Answer("all", *map(sum, zip(*sums, strict=True)))
+    def answers(self) -> list[Answer]:
+        """All answers, each once."""
+        return [*{answer.key: answer for one in self.all for answer in one.answers}.values()]
 
     def go_on(self, one: Conversation, at: datetime | None = None) -> None:
         """The agent of a conversation adds a turn to its file."""
@@ -131,7 +130,7 @@ class MadeHome:
         """A prompt and its answer, as the agent writes them."""
         prompt = f"{one.word} question {len(one.prompts)}"
         draw = self.random.randint
-        answer = Answer(self._id(), draw(10, 900), draw(10, 900), draw(0, 5000))
+        answer = Answer(self._id(), one.agent, draw(10, 900), draw(10, 900), draw(0, 5000))
         one.prompts.append(prompt)
         one.answers.append(answer)
         times = _stamp(one.at), _stamp(one.at + timedelta(seconds=20))
