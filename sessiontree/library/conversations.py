@@ -99,9 +99,14 @@ def files_with_more(row: SessionInfo) -> list[str]:
 
     That may be a label or a name that was given to an import.
     """
+    with_more = [one.file for one in _with_more(row)]
+    return [*dict.fromkeys([row.file, *with_more, *files_with_marks(row)])]
+
+
+def files_with_marks(row: SessionInfo) -> list[str]:
+    """The imports of a row, other than its file, that have a label or a name of their own."""
     imports = (one for one in row.copies if one.imported_from is not None)
-    marked = filter(_has_marks, imports)
-    return [*dict.fromkeys([row.file, *(one.file for one in chain(_with_more(row), marked))])]
+    return [one.file for one in imports if _has_marks(one)]
 
 
 def _has_marks(one: SessionInfo) -> bool:

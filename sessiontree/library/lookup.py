@@ -26,7 +26,7 @@ from sessiontree.agents import OWN
 from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
-from sessiontree.library.conversations import conversations, in_store
+from sessiontree.library.conversations import conversations, files_with_marks, in_store
 from sessiontree.library.hidden import without_hidden
 from sessiontree.library.listing import (
     TAIL,
@@ -208,9 +208,17 @@ def find_conversation(
 
 
 def to_read(row: SessionInfo, tell: Report) -> str:
-    """The file of a conversation to read; `tell` gets a line if it is a converted one."""
+    """The file of a conversation to read.
+
+    `tell` gets a line if it is a converted one, and if labels of an older import are not in it.
+    """
     if row.is_converted and row.copies:
         tell(f"Reading the file of {row.agent}, which changed last: {row.file}")
+    if row.agent is not None and files_with_marks(row):
+        tell(
+            f"{row.file} of {row.agent} changed later, and labels or names in its import are left "
+            "out; run 'sessiontree backup' to add what is new to the import"
+        )
     return row.file
 
 

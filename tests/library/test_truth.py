@@ -259,6 +259,21 @@ def test_the_answers_in_a_fork_of_a_session_that_changed_its_agent_count_once(to
     assert json.loads(done("stats", "--json"))["usage"] == before
 
 
+def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings_them_back(
+    top: Path,
+) -> None:
+    made = MadeHome(top, 4)
+    one = made.of("gemini")[0]
+    done("label", one.id, "@", "mark")
+    assert "mark" in done("labels", one.id)
+    made.go_on(one)
+    found = run("labels", one.id)
+    assert "mark" not in found.stdout
+    assert "labels or names in its import are left out; run 'sessiontree backup'" in found.stderr
+    done("backup")
+    assert "mark" in done("labels", one.id)
+
+
 def _row(one: Conversation) -> dict[str, Any]:
     rows = json.loads(done("ls", "--json"))
     return next(row for row in rows if row["id"] == one.id)
