@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 295,
-    "lines of sessiontree": 93_714,
-    "lines of tests": 105_835,
+    "modules of sessiontree": 305,
+    "lines of sessiontree": 97_740,
+    "lines of tests": 108_663,
 }
 
 

@@ -319,7 +319,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "repair": "{command}",
     "keep nothing": "--keep 0",
     "name agent": "--in claude-code",
-    "name folder": "--cwd DIR",
+    "name folder": "--cwd DIR, or once for all with 'sessiontree map-path OLD NEW'",
     "name session": "--session FILE",
     "name root": "--root DIR",
     "name store": "--store ADDRESS",

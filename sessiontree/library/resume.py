@@ -228,12 +228,9 @@ def _folder(one: SessionInfo, cwd: str | None) -> str:
     folder = given if is_of_windows(given) else os.path.abspath(given)
     if os.path.isdir(folder):
         return folder
-    about, rule = "", ""
-    if cwd is None:
-        about = f", the working directory of session {one.id},"
-        rule = "say once which folder here it is ('sessiontree map-path OLD NEW'), or "
+    about = "" if cwd is not None else f", the working directory of session {one.id},"
     error = SessionNotFoundError(
-        f"the folder {folder}{about} is not there; {rule}name the folder to continue in", folder
+        f"the folder {folder}{about} is not there; name the folder to continue in", folder
     )
     raise with_step(error, "name folder")
 

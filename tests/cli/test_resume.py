@@ -294,8 +294,8 @@ def test_a_folder_that_is_gone_is_named_and_another_one_serves(home: Path) -> No
     ours(home, cwd="/gone/long ago")
     told = refused("resume", "chat-id", "--in", "codex")
     assert "/gone/long ago, the working directory of session chat-id, is not there" in told
-    assert "sessiontree map-path OLD NEW" in told
-    assert told.endswith("name the folder to continue in (--cwd DIR)\n")
+    hint = "--cwd DIR, or once for all with 'sessiontree map-path OLD NEW'"
+    assert told.endswith(f"name the folder to continue in ({hint})\n")
     made = printed_json("resume", "chat-id", "--in", "codex", "--cwd", ".")
     assert made["cwd"] == os.getcwd()
 
