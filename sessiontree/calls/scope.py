@@ -162,15 +162,22 @@ class Scope:
                 "session_not_found",
                 "Give an id; session.list and session.search find it.",
             )
+        row = self.row(name, tell)
+        return self.inside(name if row is None else choose(row, tell))
+
+    def row(self, name: str, tell: Report) -> SessionInfo | None:
+        """The conversation that an id, its start or a name stands for; None for a path.
+
+        Refused as for `file`.
+        """
         if os.sep in name or name.endswith(_ENDINGS):
-            return self.inside(name)
+            return None
         try:
-            row = find_conversation(name, self.store, self.agents, tell, reaches=self.reaches)
+            return find_conversation(name, self.store, self.agents, tell, reaches=self.reaches)
         except SessionNotFoundError:
             raise self._not_found(name) from None
         except RefError as error:
             raise ambiguous(error, "Give one of the available names.") from None
-        return self.inside(choose(row, tell))
 
     def file_in_store(self, name: str, tell: Report) -> str:
         """The file of a session of the store, named as for `file`.

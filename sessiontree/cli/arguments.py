@@ -23,6 +23,8 @@ from sessiontree.storage.places import shown
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from sessiontree.library.listing import SessionInfo
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], click.Command]
 
@@ -72,7 +74,7 @@ _ENDINGS: Final = (".jsonl", ".zst", ".json")
 
 
 _FOUND: Final = "sessiontree.found"
-"""The key of a context for the names by which session files were found, by their paths."""
+"""The key of a context for the conversations that were found by a name, by their files."""
 
 
 def is_path(given: str) -> bool:
@@ -84,21 +86,27 @@ def session_file(given: str) -> str:
     """The path of a session file, from a path, or an id or a name that `ls --all` lists."""
     if os.path.lexists(given) or is_path(given):
         return shown(given)
-    from sessiontree.cli.lookup import find_file  # heavy, and not needed for a path
+    from sessiontree.cli.lookup import file_to_read, find_row  # heavy, not needed for a path
 
-    file = find_file(given)
-    click.get_current_context().meta.setdefault(_FOUND, {})[file] = given
+    row = find_row(given)
+    click.get_current_context().meta.setdefault(_FOUND, {})[file := file_to_read(row)] = row
     return file
+
+
+def row_of(file: str) -> SessionInfo | None:
+    """The conversation that `session_file` found by an id or a name; None if it was a path."""
+    row: SessionInfo | None = click.get_current_context().meta.get(_FOUND, {}).get(file)
+    return row
 
 
 def file_to_write(file: str) -> str:
     """The path of the file to write of a session, given what `session_file` returned."""
-    name = click.get_current_context().meta.get(_FOUND, {}).get(file)
-    if name is None:
+    row = row_of(file)
+    if row is None:
         return file
-    from sessiontree.cli.lookup import find_file_to_write
+    from sessiontree.cli.lookup import file_to_write_of
 
-    return find_file_to_write(name)
+    return file_to_write_of(row)
 
 
 def refuse_more(hint: str) -> None:

@@ -44,6 +44,7 @@ from sessiontree.ops.params import Call
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
     from sessiontree.handles.registry import Registry
+    from sessiontree.library.listing import SessionInfo
     from sessiontree.library.places import Selection
     from sessiontree.redact.redaction import Redaction
     from sessiontree.session import Session
@@ -152,6 +153,9 @@ class CommandCall(Call):
 
     def file(self, session: str) -> str:
         return arguments.session_file(session)
+
+    def row(self, session: str) -> SessionInfo | None:
+        return arguments.row_of(session)
 
     def file_to_write(self, session: str) -> str:
         return arguments.file_to_write(session)

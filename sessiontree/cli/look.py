@@ -73,7 +73,7 @@ def _(call: CommandCall, found: ShownSession) -> None:
         out_json(facts)
         return
     outline = found.session.outline()
-    about = _about(outline, _cost(found.session, outline.work.usage))
+    about = _about(outline, *_spent(found, outline.work.usage))
     shown = {
         "entries": f"{facts.entries:,}",
         "branches": f"{facts.branches:,}",
@@ -96,13 +96,20 @@ def _when(timestamp: str | None) -> str:
     return "unknown" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _cost(session: Session, usage: Usage) -> str:
-    """What a session cost; empty if that is not known."""
-    cost = session.stats().cost if usage.tokens or usage.cost else None
-    return cost_in_words(*cost) if cost is not None and cost.dollars else ""
+def _spent(found: ShownSession, usage: Usage) -> tuple[Usage, str]:
+    """What a session used, and what that cost; empty if that is not known."""
+    if not (usage.tokens or usage.cost):
+        return usage, ""
+    from sessiontree.library.spending import numbers_of  # few sessions are of several files
+
+    numbers = found.session.stats()
+    whole = numbers_of(found.row, numbers)
+    cost = whole.cost
+    words = cost_in_words(*cost) if cost.dollars else ""
+    return usage if whole is numbers else whole.usage, words
 
 
-def _about(outline: SessionOutline, cost: str) -> dict[str, Any]:
+def _about(outline: SessionOutline, usage: Usage, cost: str) -> dict[str, Any]:
     """What people ask first about a session, of all its branches."""
     work, own = outline.work, [turn for turn in outline.turns if not turn.subagent]
     seconds = sum(turn.work.seconds or 0.0 for turn in own)
@@ -112,7 +119,7 @@ def _about(outline: SessionOutline, cost: str) -> dict[str, Any]:
         "when": f"{_when(work.started)} to {_when(work.ended)}, active for {lasting(seconds)}",
         "turns": f"{outline.last_number:,}",
         "models": ", ".join(map(one_line, work.models)),
-        **usage_in_words(work.usage, cost),
+        **usage_in_words(usage, cost),
         "changed": _some(work.changed),
     }
 

@@ -139,17 +139,18 @@ def none_found(places: Sequence[str], selection: Selection) -> str:
     return f"No session in {where}{matches}{more}"
 
 
-def find_file(name: str) -> str:
-    """The file to read of the session with a name or an id, or `latest`."""
-    return to_read(_found(name), tell)
+def file_to_read(row: SessionInfo) -> str:
+    """The file to read of a conversation."""
+    return to_read(row, tell)
 
 
-def find_file_to_write(name: str) -> str:
-    """The file to write of that session."""
-    return to_write(_found(name), tell)
+def file_to_write_of(row: SessionInfo) -> str:
+    """The file to write of a conversation."""
+    return to_write(row, tell)
 
 
-def _found(name: str) -> SessionInfo:
+def find_row(name: str) -> SessionInfo:
+    """The conversation with a name or an id, or `latest`."""
     given = store_of_command()
     command = "sessiontree ls" + ("" if given is None else f" --store {shlex.quote(shown(given))}")
     return find_conversation(name, store_at(None), agent_folders(), tell, command)

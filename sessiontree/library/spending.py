@@ -29,7 +29,7 @@ from sessiontree.library.listing import SessionInfo
 from sessiontree.library.root import cache_folder
 from sessiontree.storage.names import Report
 from sessiontree.text.amounts import counted
-from sessiontree.views.costs import Prices, load, unreported, with_covered
+from sessiontree.views.costs import Prices, Stats, load, unreported, with_covered, with_spent
 
 UNNAMED: Final = {
     **dict.fromkeys(PERIODS, "(no time)"),
@@ -336,6 +336,26 @@ def row_of(counter: CountCache, one: SessionInfo, counts: FileCounts | None) -> 
     total = spending_of(counted, "agent", load(), lambda problem: None).total
     used, estimated = total.usage, total.estimated or None
     return replace(row, usage=used.as_dict(), cost=used.cost or None, estimated=estimated)
+
+
+def numbers_of(row: SessionInfo | None, numbers: Stats) -> Stats:
+    """The numbers of a session, with all answers of the conversation that its file is a row of.
+
+    Where one of several files is converted, another one has answers that it lacks, or has them with
+    their models.
+    """
+    files = [] if row is None else originals_first([row])
+    if not any(one.is_converted and one.went_on for one in files):
+        return numbers
+    counter, known = CountCache(cache_folder()), set[object]()
+    found: list[Spent] = []
+    for at, _, counts, keeps_converted in _with_places(counter.counted(files, None)):
+        every = [] if counts is None else counts.spent()
+        own = [spent for spent in every if keeps_converted or not spent.is_converted]
+        keys = [[*_keys(at, spent)] for spent in own]
+        found += [spent for spent, of in zip(own, keys, strict=True) if known.isdisjoint(of)]
+        known.update(chain.from_iterable(keys))
+    return with_spent(numbers, found)
 
 
 def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:

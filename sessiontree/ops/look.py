@@ -24,6 +24,7 @@ from sessiontree.session import Session
 from sessiontree.text.preview import speaker
 
 if TYPE_CHECKING:
+    from sessiontree.library.listing import SessionInfo
     from sessiontree.views.turns import SessionOutline, Turn
 
 _LONGEST_TEXT: Final = 2000
@@ -43,6 +44,7 @@ class ShownSession(NamedTuple):
 
     facts: SessionFacts
     session: Session
+    row: SessionInfo | None  # the conversation, if it was named by an id or a name
 
 
 def _facts_in_short(call: Call, given: Show, shown: ShownSession) -> SessionFacts:
@@ -64,7 +66,7 @@ def show(call: Call, given: Show) -> ShownSession:
     session.
     """
     session = call.open(given.session)
-    return ShownSession(facts_about(session, call.warn), session)
+    return ShownSession(facts_about(session, call.warn), session, call.row(given.session))
 
 
 class Outline(PagedOfSession):

@@ -23,6 +23,7 @@ from sessiontree.ops.field import arg, only_for_people, opt
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
     from sessiontree.handles.registry import Registry
+    from sessiontree.library.listing import SessionInfo
     from sessiontree.library.places import Selection
     from sessiontree.ops.operation import Method
     from sessiontree.redact.redaction import Redaction
@@ -235,6 +236,10 @@ class Call:
     def file(self, session: str) -> str:
         """The path of a session's file; see `Scope.file`."""
         return self.scope.file(session, self.warn)
+
+    def row(self, session: str) -> SessionInfo | None:
+        """The conversation that an id or a name stands for; see `Scope.row`."""
+        return self.scope.row(session, self.warn)
 
     def file_to_write(self, session: str) -> str:
         """The path of the file to write of a session; see `Scope.file_to_write`.

@@ -614,7 +614,9 @@ def _numbers(call: Call, given: SessionStats, found: Stats) -> Numbers:
 @SESSION.method("Count one session", answer=_numbers)
 def stats(call: Call, given: SessionStats) -> Stats:
     """Count the entries, branches, bytes, tokens and costs of one session."""
-    return call.open(given.session).stats()
+    from sessiontree.library.spending import numbers_of  # a list of sessions adds up nothing
+
+    return numbers_of(call.row(given.session), call.open(given.session).stats())
 
 
 class SessionTotals(Selected):

@@ -192,11 +192,7 @@ def stats(cursor: Cursor, file_bytes: int) -> Stats:
     tree = reader.index()
     rows = range(len(tree))
     needed: set[Blob] = set()
-    models: dict[str, Usage] = {}
     found = spending(cursor, needed)
-    for spent in found:
-        if name := spent.name:
-            models[name] = models.get(name, Usage()) + spent.usage
     blobs = list(reader.blobs.blobs())
     return Stats(
         types=dict(Counter(map(tree.type_of, rows)).most_common()),
@@ -207,9 +203,23 @@ def stats(cursor: Cursor, file_bytes: int) -> Stats:
         blobs=len(blobs),
         lost_blobs=_lost(reader, needed),
         usage=total(found),
-        models=models,
+        models=_by_model(found),
         spent=tuple(found),
     )
+
+
+def with_spent(numbers: Stats, found: Sequence[Spent]) -> Stats:
+    """The numbers of a session of which these are all answers, also those in other files."""
+    usage, models = total(found), _by_model(found)
+    return replace(numbers, usage=usage, models=models, spent=tuple(found))
+
+
+def _by_model(found: Iterable[Spent]) -> dict[str, Usage]:
+    models: dict[str, Usage] = {}
+    for spent in found:
+        if name := spent.name:
+            models[name] = models.get(name, Usage()) + spent.usage
+    return models
 
 
 def lost_blobs(reader: TreeReader) -> int:

@@ -49,6 +49,10 @@ class Check:
                 assert tokens(row["usage"]) == sum_of(one.answers), one
             assert row["estimated"], one
             assert not row["cost"], one
+        for one in self.made.all[:: max(1, len(self.made.all) // 4)]:
+            if not one.is_fork:
+                of_one = json.loads(done("stats", one.id, "--json"))
+                assert tokens(of_one["usage"]) == sum_of(one.answers), one
 
     def sums(self) -> None:
         answers = self.made.answers()
@@ -230,7 +234,14 @@ def test_a_session_that_another_agent_took_over_keeps_what_it_cost(top: Path) ->
     one = made.of("pi")[0]
     before = _row(one)["estimated"]
     take_over(made, one, "codex")
-    assert _row(one)["estimated"] > before
+    row = _row(one)
+    assert row["estimated"] > before
+    cost = f"~${row['estimated']:.2f} at list prices\n"
+    for command in ("show", "stats"):
+        words = done(command, one.id)
+        assert f"{sum_of(one.answers)[0]:,} in" in words, command
+        assert cost in words, command
+        assert "2 answers without a price" in done(command, one.file), command
 
 
 def test_a_session_converted_again_for_an_agent_it_was_in_keeps_its_answers(top: Path) -> None:
