@@ -1803,7 +1803,7 @@ def repair_file(
     if output is None:
         with closing(open_log(fs, os.fspath(file))) as log:
             return planned_again(log, lambda: repair(log, relink=relink))
-    from sessiontree.operations.mend import copied
+    from sessiontree.operations.repair import copied
 
     with closing(open_log(fs, os.fspath(file), readonly=True)) as log:
         changes = copied(log, os.fspath(output), fs)

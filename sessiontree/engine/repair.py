@@ -8,8 +8,8 @@ parents, wrong checksums, duplicate uuids, and lines that are neither JSON nor a
 fragment. A flipped bit leaves most of an entry readable.
 
 Asked to, it joins an entry whose parent is missing to the entry before it in the file, and keeps
-the parent's uuid in the entry's metadata. A file of another agent stays as it is: `operations.mend`
-writes a sound copy.
+the parent's uuid in the entry's metadata. A file of another agent stays as it is:
+`operations.repair` writes a sound copy.
 
 Invariants: the original is saved beside the file before the file changes; the new file
 replaces it in one step, under the writer's lock; sound lines are copied byte for byte; a

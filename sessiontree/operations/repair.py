@@ -1,4 +1,4 @@
-"""A sound copy of another agent's file, by the rules of `agents.mending`.
+"""A sound copy of another agent's file, by the rules of `agents.repair`.
 
 Invariants: the file, and those beside it, are only read; the copy is complete or absent.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sessiontree.agents.base import LinePlace
-from sessiontree.agents.mending import mended
+from sessiontree.agents.repair import mended
 from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.repair import RepairedLine
 from sessiontree.engine.translated import SourceFile
