@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -259,12 +260,14 @@ def test_a_narrow_terminal_gets_a_row_a_session(store: Store) -> None:
 def test_a_list_is_of_all_files_and_folders_that_are_named(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    usage = {"role": "assistant", "content": "hello", "usage": {"output": 1}}
+    def usage(tokens: int) -> dict[str, Any]:  # answers of one millisecond may be copies
+        return {"role": "assistant", "content": "hello", "usage": {"output": tokens}}
+
     for folder in ("one", "two/.deep", "two/node_modules"):
         (tmp_path / folder).mkdir(parents=True)
-    one = chat(tmp_path / "one/s.jsonl", usage)
-    chat(tmp_path / "two/.deep/s.jsonl", usage)
-    below = chat(tmp_path / "two/node_modules/s.jsonl", usage)
+    one = chat(tmp_path / "one/s.jsonl", usage(1))
+    chat(tmp_path / "two/.deep/s.jsonl", usage(2))
+    below = chat(tmp_path / "two/node_modules/s.jsonl", usage(3))
 
     def sessions(*places: str | Path) -> int:
         found = printed_json(*words, *places)
