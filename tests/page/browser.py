@@ -55,7 +55,7 @@ class View:
 
     def __init__(self, browser: Browser, **options: Any) -> None:
         self.page: Page = browser.new_context(**options).new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.asked: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self._note(request.url))
