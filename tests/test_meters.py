@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 305,
-    "lines of sessiontree": 97_806,
-    "lines of tests": 108_677,
+    "lines of sessiontree": 97_807,
+    "lines of tests": 108_688,
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sessiontree.core.entry import RESERVED, Entry, stored
+from sessiontree.core.entry import RESERVED, REWRITTEN, Entry, stored
 from sessiontree.core.handle import KINDS, Blob, blob_of, blobs_needed
 from sessiontree.core.message import ABORTED, Message
 from sessiontree.errors import (
@@ -75,7 +75,7 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     return {"role": end.get("role") or "assistant", "content": content, **extra}
 
 
-NOT_OF_MESSAGE: Final = RESERVED | {"metadata", "rewritten", "messageUuid", "role", "content"}
+NOT_OF_MESSAGE: Final = RESERVED | {REWRITTEN, "metadata", "messageUuid", "role", "content"}
 """The keys of a `message_end` that do not become keys of the message as they are."""
 
 

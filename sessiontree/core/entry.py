@@ -324,6 +324,9 @@ _decode_text: Final = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_int=_whole_number
 ).decode
 
+REWRITTEN: Final = "rewritten"
+"""The key of an entry with other content than it was written with: the names of the changes."""
+
 RESERVED: Final = frozenset(
     {"type", "version", "format", "uuid", "parentUuid", "lane", "timestamp", "spilled", "crc"}
 )

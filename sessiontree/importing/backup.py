@@ -371,9 +371,7 @@ class _BackupPass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
-            changed.sort(
-                key=lambda file: place_in_order(file, conversion_of(file, self._fs), self._fs)
-            )
+            changed.sort(key=lambda file: place_in_order(conversion_of(file, self._fs), self._fs))
             with _alone(self._fs, self._root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():

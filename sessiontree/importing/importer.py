@@ -397,13 +397,13 @@ def is_mere_copy(file: str, fs: FileSystem = DISK) -> bool:
     return found is not None and not found.went_on
 
 
-def place_in_order(file: str, conversion: SessionInfo | None, fs: FileSystem = DISK) -> float:
+def place_in_order(conversion: SessionInfo | None, fs: FileSystem = DISK) -> float:
     """A number by which files are imported in order: originals, then what was converted from them.
 
     What an agent added to a converted session belongs to its original. A session that was converted
     twice has all of the first conversion, and more. `conversion` is what `conversion_of` gives.
     """
-    return -math.inf if conversion is None else converted_until(file, fs)
+    return -math.inf if conversion is None else converted_until(conversion.file, fs)
 
 
 def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
@@ -464,7 +464,7 @@ class Batch:
         self._mere_copies = {
             file for file, found in converted.items() if found and not found.went_on
         }
-        self._files.sort(key=lambda each: place_in_order(each[0], converted[each[0]]))
+        self._files.sort(key=lambda each: place_in_order(converted[each[0]]))
 
     @property
     def is_of_many(self) -> bool:

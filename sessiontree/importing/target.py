@@ -49,6 +49,7 @@ from sessiontree.core.entry import (
     MARK_OF_JOINED,
     OPTIONAL_REFERENCES,
     REFERENCES,
+    REWRITTEN,
     Entry,
     decode_leniently,
     decode_object,
@@ -449,7 +450,7 @@ def _text(raw: bytes | None) -> str | None:
     return value if isinstance(value, str) else None
 
 
-_REWRITTEN: Final = b'"rewritten":['
+_REWRITTEN: Final = b'"%b":[' % REWRITTEN.encode()
 
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source changed: the uuid of the earlier one."""

@@ -217,7 +217,7 @@ def to_read(row: SessionInfo, tell: Report) -> str:
     if row.agent is not None and files_with_marks(row):
         tell(
             f"{row.file} of {row.agent} changed later, and labels or names in its import are left "
-            "out; run 'sessiontree backup' to add what is new to the import"
+            "out; 'sessiontree backup' adds what is new"
         )
     return row.file
 
@@ -229,7 +229,7 @@ def to_write(row: SessionInfo, tell: Report) -> str:
     """
     own = next((one for one in (row, *row.copies) if one.agent is None), row)
     if own is not row:
-        tell(f"{row.file} of {row.agent} changed later; import it to add what is new")
+        tell(f"{row.file} of {row.agent} changed later; 'sessiontree backup' adds what is new")
     return own.file
 
 

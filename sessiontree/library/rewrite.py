@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from sessiontree.core.bulk import pruned
 from sessiontree.core.damage import in_short
-from sessiontree.core.entry import Entry, decode_object
+from sessiontree.core.entry import REWRITTEN, Entry, decode_object
 from sessiontree.core.handle import Blob, Handle, blob_of, blobs_needed
 from sessiontree.core.media import base_type, text_in
 from sessiontree.engine.opening import sniff_file
@@ -57,10 +57,6 @@ from sessiontree.storage.sidecars import make_folders, moving
 
 _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):[0-9]{1,9}\]")
 _LINE_KEYS: Final = ("spilled", "crc")
-
-
-REWRITTEN: Final = "rewritten"
-"""The key of an entry with other content than it was written with: the names of the changes."""
 
 
 class Change(Protocol):

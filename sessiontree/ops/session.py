@@ -1029,6 +1029,9 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
     old, new = (path if is_of_windows(path) else os.path.abspath(path) for path in paths)
     selection = Selection(project=old)
     theirs = conversations_in(call.scope.agents, selection, _untold, call.reaches)
+    has_rule = bool(theirs) and not (os.path.isdir(old) or is_of_windows(new))
+    if has_rule:
+        path_rules().with_folder_moved(old, new)  # refused before anything is moved
     try:
         count = call.store.move_project(old, new)
     except NothingToDoError:
@@ -1037,7 +1040,7 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
         count = 0
     call.did("Moved {} of {} to {}", counted(count, "session"), old, new)
     made = MovedSessions(moved=count, of_agents=len(theirs))
-    if theirs and not os.path.isdir(old) and not is_of_windows(new):
+    if has_rule:
         move_folder(old, new)
     if given.resume:
         made.commands = list(_resumed(call, theirs, old, new))

@@ -255,7 +255,7 @@ def test_a_secret_counts_the_same_in_an_agents_file_and_in_the_store(
 
 def test_ids_and_paths_choose_the_sessions(home: Path) -> None:
     one = chat(home / "store" / "one.jsonl", TOKEN)
-    other = chat(home / "store" / "other.jsonl", OTHER, cwd="/work/app")
+    other = chat(home / "store" / "other.jsonl", OTHER, cwd="/home/me/app")
     with Session.open(one, readonly=True) as session:
         id = session.id
     assert [row["kind"] for row in audited(id[:8])] == ["github-token"]

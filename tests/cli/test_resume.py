@@ -409,7 +409,7 @@ def test_an_import_whose_agent_went_on_says_so(home: Path) -> None:
     assert run("tree", CLAUDE_CODE).stderr == ""
     goes_on(original)
     told = run("label", CLAUDE_CODE, "@", "mine")
-    assert "changed later; import it to add what is new" in told.stderr
+    assert "changed later; 'sessiontree backup' adds what is new" in told.stderr
     assert told.exit_code == 0
     goes_on(original)
     done("import", original)

@@ -522,6 +522,17 @@ def test_a_moved_project_says_that_agents_sessions_stay_and_how_they_go_on(
     assert "nothing is moved" in refused("move-project", old.with_name("other"), new)
 
 
+def test_a_rule_that_contradicts_another_is_refused_before_anything_is_moved(
+    home: Path, moved: tuple[Path, Path]
+) -> None:
+    old, new = moved
+    file = said(Store(), "ours", cwd=str(old))
+    run("map-path", new, home)
+    assert "map" in refused("move-project", old, new)
+    assert os.path.lexists(file)
+    assert printed_json("map-path") == [{"old": str(new), "new": str(home)}]
+
+
 def test_all_sessions_of_a_moved_project_go_on_at_the_new_path(
     home: Path, moved: tuple[Path, Path]
 ) -> None:

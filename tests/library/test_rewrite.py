@@ -48,7 +48,7 @@ def session_of(home: Path) -> Path:
         f"{LONG} {TOKEN}",
         {"role": "user", "content": [{"type": "image", "source": IMAGE}]},
         LONG,
-        cwd=f"/work/{TOKEN}",
+        cwd=f"/home/me/{TOKEN}",
     )
     with Session.open(file) as session:
         session.branch("@~3")

@@ -280,7 +280,7 @@ def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings
     made.go_on(one)
     found = run("labels", one.id)
     assert "mark" not in found.stdout
-    assert "labels or names in its import are left out; run 'sessiontree backup'" in found.stderr
+    assert "labels or names in its import are left out; 'sessiontree backup'" in found.stderr
     done("backup")
     assert "mark" in done("labels", one.id)
 

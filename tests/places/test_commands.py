@@ -518,6 +518,6 @@ def test_an_import_at_an_address_whose_agent_went_on_says_so(
     later = agents.user("u2", "a1", timestamp="2030-01-01T00:00:00.000Z")
     agents.written(file, [*lines, later])
     os.utime(file, (4_000_000_000, 4_000_000_000))
-    told = f"{file} of Claude Code changed later; import it to add what is new"
+    told = f"{file} of Claude Code changed later; 'sessiontree backup' adds what is new"
     assert told in run("label", imported.id, "@", "other")
     assert "say u2" in run("tree", imported.id)  # which reads the file that has more
