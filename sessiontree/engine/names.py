@@ -104,12 +104,14 @@ class Names:
     """
 
     def __init__(self, header: Entry) -> None:
+        self._givers: dict[str | None, str] = {}  # uuids, by labelled entry; None: of the name
         self.labels: dict[str, str] = {}
         self.label_entries: list[tuple[int, str]] = []
         self.branches: dict[str, list[int]] = {}
         self.lanes: set[str] = set()
         name, metadata = header.get("name"), header.get("metadata")
-        self.name: str | None = name if isinstance(name, str) else None
+        self.name: str | None = None
+        self._take_name(name, header)
         self.metadata: dict[str, Any] = dict(metadata) if isinstance(metadata, dict) else {}
 
     def note_lane(self, lane: str | None) -> None:
@@ -120,26 +122,36 @@ class Names:
     def take(self, entry: Entry, offset: int) -> None:
         """Take an entry of one of the types `NAMING`, in file order."""
         if entry.type == "label":
-            self._take_label(entry.get("targetUuid"), entry.get("label"), offset)
+            self._take_label(entry.get("targetUuid"), entry.get("label"), entry, offset)
             return
         name = entry.get("name")
         if entry.type == "branch":
             if isinstance(name, str):
                 self.branches.setdefault(name, []).append(offset)
             return
-        if isinstance(name, str):
-            self.name = name
+        self._take_name(name, entry)
         patch = entry.get("metadata")
         if isinstance(patch, dict):
             self.metadata.update(patch)
 
-    def _take_label(self, target: Any, label: Any, offset: int) -> None:
+    def _take_name(self, name: Any, entry: Entry) -> None:
+        if isinstance(name, str):
+            self.name = name
+            self._givers[None] = entry.uuid
+
+    def _take_label(self, target: Any, label: Any, entry: Entry, offset: int) -> None:
         if not isinstance(target, str):
             return
         self.labels.pop(target, None)
+        self._givers[target] = entry.uuid
         self.label_entries.append((offset, target))
         if isinstance(label, str):
             self.labels[target] = label
+
+    def is_in_force(self, entry: Entry) -> bool:
+        """True if an entry gives the session's name or a label, and no later one does instead."""
+        target = entry.get("targetUuid") if entry.type == "label" else None
+        return self._givers.get(target) == entry.uuid
 
     def labelled(self, label: str) -> set[str]:
         """Return the uuids of the entries that have a label."""

@@ -57,6 +57,7 @@ from sessiontree.text.preview import role, speaker, texts, texts_of_tool
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
+    from sessiontree.engine.names import Names
     from sessiontree.library.search_foreign import ForeignFile
     from sessiontree.storage.blobs import Blobs
 
@@ -144,6 +145,7 @@ class FileSearch:
         self._session = ""
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
+        self._names: Names | None = None
         self._said: dict[str, bool] = {}  # whether the file has an entry that others repeat
         self._is_begun = False
         self._unread = 0
@@ -300,6 +302,9 @@ class FileSearch:
         if not self._is_wanted(entry):
             return None
         match = self._pattern.match_in(self._texts(body))
+        if match is not None and (given := _GIVEN.get(entry.type)) in body and self._is_old(entry):
+            rest = {key: value for key, value in body.items() if key != given}
+            match = self._pattern.match_in(self._texts(rest))
         if match is None or (self._wanted.current and not self._is_on_path(entry)):
             return None
         return self._made(entry, match)
@@ -335,6 +340,15 @@ class FileSearch:
             uuids = (decode_object(line).get("uuid") for _, line in lines)
             self._said[repeated] = repeated in uuids
         return self._said[repeated]
+
+    def _is_old(self, entry: Entry) -> bool:
+        """True if a later entry gives another name or label, or removes it."""
+        if self._names is None:
+            from sessiontree.session import Session
+
+            with Session.open(self._file, readonly=True) as session:
+                self._names = session.reader.names()
+        return not self._names.is_in_force(entry)
 
     def _is_on_path(self, entry: Entry) -> bool:
         if self._path is None:
@@ -453,6 +467,9 @@ def _has_role(entry: Entry, roles: frozenset[str]) -> bool:
     stored, named = role(entry), speaker(entry)
     return named in roles or (stored in roles and (stored, named) != ("user", TOOL))
 
+
+_GIVEN: Final = {"label": "label", "session_info": "name", "session": "name"}
+"""For each type that gives a label or the name of a session, the key with it."""
 
 _BY_PARTS: Final = ("foreign", "version 1")
 """The kinds of files whose lines are not entries as they are."""

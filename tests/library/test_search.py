@@ -67,6 +67,26 @@ def test_each_entry_that_matches_is_one_hit_in_file_order(file: Path) -> None:
     assert found[0].timestamp == entries[1].timestamp
 
 
+def test_labels_and_names_count_only_while_they_are_in_force(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    with Session.create(file, cwd="/tmp", name="First name", durability="os") as s:
+        entry = s.append_message({"role": "user", "content": "hi"})
+        s.label(entry, "cleared")
+        s.label(entry, None)
+        s.label(entry, "replaced")
+        s.label(entry, "there")
+        s.label(entry, "there")
+        s.rename("Second name")
+        s.rename("Third name")
+    for word in ("cleared", "replaced", "First", "Second"):
+        assert hits(file, word) == [], word
+    for word, kind in (("there", "label"), ("Third", "session_info")):
+        assert [hit.type for hit in hits(file, word)] == [kind], word
+    with Session.open(file) as s:
+        s.label(entry, None)
+    assert hits(file, "there") == []
+
+
 def test_the_match_is_marked_in_its_snippet(file: Path) -> None:
     for hit in hits(file, "needle"):
         start, end = hit.match

@@ -149,13 +149,18 @@ FORMATS: dict[str, tuple[Made, st.SearchStrategy[Line]]] = {
 @settings(deadline=None, max_examples=amount(60), suppress_health_check=list(HealthCheck))
 @given(drawn=st.data())
 def test_any_part_of_any_text_is_found(format: str, tmp_path: Path, drawn: st.DataObject) -> None:
-    """It is found where it was said, not where a compaction lists it again for the model."""
+    """It is found where it was said, not where a compaction lists it again for the model.
+
+    A name that was replaced is no text of the session any more.
+    """
     made, lines = FORMATS[format]
     file = made(tmp_path / "s.jsonl", drawn.draw(st.lists(lines, max_size=6)))
     with Session.open(file, readonly=True) as session:
         entries = {e.uuid: e.as_stored for e in session.entries()}
     again = {uuid: said for uuid, keys in entries.items() if (said := repeated_by(keys))}
     assert entries.keys() - again.keys() >= set(again.values())
+    for uuid in [u for u, keys in entries.items() if keys["type"] == "session_info"][:-1]:
+        entries[uuid] = {key: value for key, value in entries[uuid].items() if key != "name"}
     told = [(u, text) for u, keys in entries.items() if u not in again for text in texts(keys)]
     whole = drawn.draw(st.sampled_from([text for _, text in told if text] or ["none"]))
     start = drawn.draw(st.integers(0, len(whole) - 1))

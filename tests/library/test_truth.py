@@ -285,6 +285,26 @@ def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings
     assert "mark" in done("labels", one.id)
 
 
+def test_a_search_finds_the_label_and_the_name_that_a_session_has_now(top: Path) -> None:
+    made = MadeHome(top, 4)
+    for one in map(made.of, MODELS):
+        for word in ("cleared", "replaced", "present"):
+            done("label", one[0].id, "@", f"{word}-mark")
+            if word == "cleared":
+                done("label", one[0].id, "@", "--clear")
+        for name in ("A first name", "A second name"):
+            done("rename", one[0].id, name)
+    for text, count in (("cleared-mark", 0), ("replaced-mark", 0), ("present-mark", 4)):
+        assert len(_found(text)) == count, text
+    for text, count in ("A first name", 0), ("A second name", 4):
+        assert len(_found(f'"{text}"')) == count, text
+
+
+def _found(text: str) -> list[dict[str, Any]]:
+    hits: list[dict[str, Any]] = json.loads(run("search", text, "--json").stdout)
+    return hits
+
+
 def _row(one: Conversation) -> dict[str, Any]:
     rows = json.loads(done("ls", "--json"))
     return next(row for row in rows if row["id"] == one.id)
