@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from sessiontree.core.header import stem_of
+from sessiontree.core.header import conversation_in, stem_of
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
@@ -24,16 +24,26 @@ def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-def session_id(agent: Agent | None, file: str, given: str) -> str:
+def session_id(agent: Agent | None, file: str, given: str, head: bytes) -> str:
     """The id of a session of an agent, or of version 1.
 
-    That is the one in the file's name where the agent goes by it, else the one in the lines, else
-    the name.
+    That is the one of the conversation that it was converted from, else its `own_id`.
 
     Args:
         agent: the agent; None for a file of version 1.
         file: the file's path or name.
         given: the id in the lines; empty if they have none.
+        head: how the file starts.
+    """
+    own = own_id(agent, file, given)
+    return conversation_in(head, own) or own
+
+
+def own_id(agent: Agent | None, file: str, given: str) -> str:
+    """The id by which an agent knows a session; the arguments are those of `session_id`.
+
+    That is the one in the file's name where the agent goes by it, else the one in the lines, else
+    the name.
     """
     stem = stem_of(file)
     given = given.encode("utf-8", "replace").decode()
@@ -126,8 +136,8 @@ class Agent(Protocol):
         """The id by which the agent knows a session, as the file's name gives it; else None."""
         return None
 
-    def opens(self, file: str, id: str) -> bool:
-        """True if the agent's resume command, given the session's id, opens this file."""
+    def opens(self, file: str) -> bool:
+        """True if the agent's resume command, given the id in this file, opens it."""
         return True
 
     def id_in_name(self, stem: str, given: str) -> str | None:

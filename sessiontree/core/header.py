@@ -14,7 +14,8 @@ digits.
 The origin of a line of a converted file is the entry that it has the content of. The other program
 may go on with the file, which is then imported again. So each converted line has the key
 `sessiontree`: the uuid of the entry below which the next line belongs, and a checksum of the line's
-content. Programs keep this key, as all unknown keys, in unchanged lines.
+content. Programs keep this key, as all unknown keys, in unchanged lines. If the file has another id
+than the conversation, because the program has a file of it already, the key also has both ids.
 
 Invariants:
 
@@ -260,10 +261,18 @@ _SAYS: Final = frozenset(
 _canonical: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
-def origin_at(uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The origin key for a line with these fields that stands for an entry; else empty."""
+def origin_at(
+    uuid: str, fields: Mapping[str, Any], ids: tuple[str, str] | None = None
+) -> dict[str, Any]:
+    """The origin key for a line with these fields that stands for an entry; else empty.
+
+    `ids` are those of the conversation and of the file, if they differ.
+    """
     says = _checksum(fields)
-    return {} if says is None else {KEY: {"entry": uuid, "says": says}}
+    if says is None:
+        return {}
+    both = {} if ids is None else {"session": ids[0], "copy": ids[1]}
+    return {KEY: {"entry": uuid, "says": says, **both}}
 
 
 def origin_of(fields: Mapping[str, Any]) -> str | None:
@@ -274,11 +283,34 @@ def origin_of(fields: Mapping[str, Any]) -> str | None:
     return uuid if origin.get("says") == _checksum(fields) else None
 
 
+def conversation_in(head: bytes, id: str) -> str | None:
+    """The id of the conversation that a converted file with another id is of; None for any other.
+
+    Args:
+        head: how the file starts.
+        id: the file's own id; a fork of the file repeats its lines, and has another one.
+    """
+    if ORIGIN_START not in head or (found := _IDS.search(head)) is None:
+        return None
+    conversation, own = map(json.loads, found.groups())
+    return str(conversation) if own == id else None
+
+
+_IDS: Final = re.compile(
+    re.escape(ORIGIN_START) + rb'"[^"]*","says":"\w{8}","session":("[^"]*"),"copy":("[^"]*")}'
+)
+
+
 def derived_uuid(session_id: str, uuid: str, number: int) -> str:
     """The uuid of the `number`th thing made from an entry in a conversion."""
     from sessiontree.core.migrate import uuid_of_line  # with hashlib, and only for this
 
     return uuid_of_line(session_id, number, b"made of " + uuid.encode("utf-8", "replace"))
+
+
+def is_derived(name: str) -> bool:
+    """True if a name ends in a uuid that may be from `derived_uuid`; agents make others."""
+    return re.search(r"-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$", name) is not None
 
 
 def _checksum(fields: Mapping[str, Any]) -> str | None:

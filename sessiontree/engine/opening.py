@@ -108,7 +108,7 @@ class FileStart(NamedTuple):
             return self.id_in_lines
         from sessiontree.agents.agent import session_id  # few files are another agent's
 
-        return session_id(self.agent, self.name, self.id_in_lines)
+        return session_id(self.agent, self.name, self.id_in_lines, self.head)
 
     @property
     def id_in_lines(self) -> str:

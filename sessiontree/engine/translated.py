@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import HEAD
-from sessiontree.agents.agent import Agent, is_of_subagent, session_id
+from sessiontree.agents.agent import Agent, is_of_subagent, own_id, session_id
 from sessiontree.agents.base import (
     AgentFacts,
     AgentSource,
@@ -111,9 +111,10 @@ class TranslatedFile:
     def _name(self, header: EntryDraft) -> None:
         """Give the header the id by which the agent knows the session."""
         fields = header.fields
-        fields["id"] = session_id(self._agent, self.original.name, fields["id"])
-        if not is_of_subagent(self._agent, self.original.name):
-            fields["metadata"][AGENT_SESSION_KEY] = fields["id"]
+        file, given = self.original.name, fields["id"]
+        fields["id"] = session_id(self._agent, file, given, self._source.head())
+        if not is_of_subagent(self._agent, file):
+            fields["metadata"][AGENT_SESSION_KEY] = own_id(self._agent, file, given)
 
     def _report(self, kind: str, place: LinePlace, cause: str) -> None:
         if kind == UNKNOWN_TYPE and self._notes.again(cause):

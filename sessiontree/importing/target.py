@@ -192,12 +192,13 @@ def opening_of(source: ImportSource) -> OpenedSource:
             fields[key] = decode_leniently(first.fields[key])
     given = fields.get("metadata")
     metadata = dict(given) if isinstance(given, dict) else {}
-    id = source.session_id(str(fields.get("id") or ""))
+    in_lines = str(fields.get("id") or "")
+    id = source.session_id(in_lines)
     agent = source.maker
     if source.agent is None and (agent := agent_of_version_1(source.path, fields)) is not None:
         metadata.setdefault("agent", agent)
     if agent is not None and not source.id_above()[1]:
-        metadata[AGENT_SESSION_KEY] = id
+        metadata[AGENT_SESSION_KEY] = source.own_id(in_lines)
     converted = {CONVERTED: True} if source.is_converted() else {}
     metadata[IMPORTED_FROM] = {"file": source.name, "state": source.state, **converted}
     fields |= {"version": VERSION, "format": FORMAT, "id": id, "metadata": metadata}

@@ -320,6 +320,15 @@ def in_project(found: SessionInfo, name: str) -> SessionInfo:
     return _with_cwd_here(replace(found, cwd=directory))
 
 
+def id_in_lines(file: str) -> str:
+    """The id that a file's lines give, empty without one. Raises as `facts_of` does."""
+
+    def look(opened: _Opened) -> str:
+        return sniff(opened.read(0, HEAD), opened, HEAD).id_in_lines
+
+    return _looked_into(file, DISK, None, look)
+
+
 def header_of(
     file: str, fs: FileSystem = DISK, ends: HeadAndTail | None = None
 ) -> Mapping[str, Any]:
@@ -482,7 +491,7 @@ class _Opened:
             from sessiontree.engine.translated import described  # slow to import, few need it
 
             found = described(agent, found, self.name, self._fs)
-        first, id = found.first_message, session_id(agent, self.name, found.id or "")
+        first, id = found.first_message, session_id(agent, self.name, found.id or "", head)
         is_converted = _is_converted(head)
         return SessionInfo(
             file=self.name,

@@ -23,8 +23,10 @@ from itertools import pairwise
 from typing import Final, Protocol
 
 from sessiontree.agents import OWN
+from sessiontree.agents.agent import is_uuid
 from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import decode_object
+from sessiontree.core.header import is_derived, stem_of
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
 from sessiontree.library.conversations import conversations, files_with_marks, in_store
 from sessiontree.library.hidden import without_hidden
@@ -37,7 +39,7 @@ from sessiontree.library.listing import (
     facts_of,
 )
 from sessiontree.library.places import files_in, sessions_in
-from sessiontree.storage.names import Report
+from sessiontree.storage.names import Report, chat_id_in
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.amounts import about, counted, dollars
 from sessiontree.text.pattern import lines_with
@@ -93,6 +95,8 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     found = [one for one in among if one.id == ref] or _by_name(ref, among)
     if not found and len(ref) >= SHORTEST_PREFIX:
         found = _without_subagents([one for one in among if one.id.startswith(ref)])
+    if not found and is_uuid(ref):  # which a program gave a second file of the conversation
+        found = [one for one in among if _has_in_a_name(ref, one)]
     if len(found) == 1:
         return found[0]
     if not found:
@@ -110,6 +114,11 @@ def _without_subagents(found: list[SessionInfo]) -> list[SessionInfo]:
     """The sessions but the subagents of others among them, whose ids begin with those ids."""
     ids = {one.id for one in found}
     return [one for one in found if one.id.rpartition(".")[0] not in ids]
+
+
+def _has_in_a_name(id: str, one: SessionInfo) -> bool:
+    files = [each.file for each in (one, *one.copies)]
+    return any(stem_of(file).endswith(id) or chat_id_in(file) == id[:8] for file in files)
 
 
 def is_start_of(ref: str, one: SessionInfo) -> bool:
@@ -255,10 +264,15 @@ def _in_store(name: str, store: SessionStore, report: Report) -> list[SessionInf
 
 
 def _copies(own: SessionInfo, agents: Sequence[str], reaches: Reaches) -> Iterator[SessionInfo]:
-    """The files of agents that are copies of a session of the store, by their names."""
+    """The files of agents that are copies of a session of the store.
+
+    Only those whose names have its id, or tell nothing: an id that was made by a conversion, or
+    the start of one.
+    """
     for file in files_in(agents, lambda problem: None, reaches):
         name = os.path.basename(file)
-        if own.id[:8] not in name and name != own.imported_from:
+        is_named = own.id[:8] in name or name == own.imported_from
+        if not is_named and chat_id_in(name) is None and not is_derived(stem_of(name)):
             continue
         with contextlib.suppress(SessionTreeError, OSError):
             one = facts_of(file)

@@ -18,13 +18,12 @@ from typing import Any
 import msgspec
 
 from sessiontree.agents import named
-from sessiontree.agents.agent import Agent
+from sessiontree.agents.agent import Agent, own_id
 from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.paths import is_of_windows
 from sessiontree.errors import (
     NothingToDoError,
-    SessionExistsError,
     SessionNotFoundError,
     UsageError,
     with_step,
@@ -36,10 +35,13 @@ from sessiontree.library.homes import agent_at, choosing_home, folders_of
 from sessiontree.library.listing import (
     Reaches,
     SessionInfo,
+    by_time,
     every,
     facts_of,
+    id_in_lines,
     moment,
     recorded_cwd,
+    session_infos,
 )
 from sessiontree.library.path_rules import path_rules
 from sessiontree.library.places import Selection, conversations_in, files_in
@@ -173,7 +175,7 @@ def plan(
         one = facts_of(file)
     _check_messages(one)
     folder = _folder(one, cwd)
-    is_its_own = one.agent is not None and own is target and target.opens(one.file, one.id)
+    is_its_own = one.agent is not None and own is target and target.opens(one.file)
     is_its_own = is_its_own and agent_at(one.file, environ) is target
     if is_its_own and (target.cd_option or not _moves(one, folder, cwd)):
         found = _with_own(one, target, folder, cwd, environ)
@@ -238,7 +240,7 @@ def _folder(one: SessionInfo, cwd: str | None) -> str:
 def _with_own(
     one: SessionInfo, agent: Agent, folder: str, cwd: str | None, environ: Mapping[str, str]
 ) -> Resumption:
-    id = agent.own_id(one.file) or one.id
+    id = _own_id(agent, one.file)
     command = _command(agent, id, os.path.abspath(one.file), environ)
     if agent.cd_option and _moves(one, folder, cwd):
         command += [agent.cd_option, folder]
@@ -263,33 +265,19 @@ def _is_fresh(file: str) -> bool:
 def _converted(
     one: SessionInfo, agent: Agent, folder: str, cwd: str | None, environ: Mapping[str, str]
 ) -> Resumption:
-    path = ""
+    there = _files_of(one, agent, environ)
+    latest = next((copy for copy in there if _has_all_of(copy, one)), None)
+    if latest is not None:
+        return _with_own(latest, agent, folder, cwd, environ)
 
     def path_of(name: str) -> str:
-        nonlocal path
-        for other in folders_of(agent, environ)[1:]:  # where Codex archives
-            path = os.path.join(other, name)
-            if os.path.lexists(path):
-                raise SessionExistsError(path, path)
-        path = path_for(agent, folder, name, session.disk, environ)
-        return path
+        return path_for(agent, folder, name, session.disk, environ)
 
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     with Session.open(one.file, readonly=True) as session:
         original = Original(session.cursor, session.handles, session.file, session.disk)
-        try:
-            made = convert_to(original, agent.name, path_of, os.path.realpath(folder), at)
-        except SessionExistsError as error:
-            if not os.path.isfile(path):
-                raise
-            if _has_all_of(made_before := facts_of(path), one):
-                return _with_own(made_before, agent, folder, cwd, environ)
-            known = shlex.join(_command_for(agent, path, environ))
-            raise SessionExistsError(
-                f"{path} is there already, and is not replaced; '{known}' goes on with it; to go "
-                f"on with a copy of {one.file}, fork it first, and resume the fork",
-                path,
-            ) from error
+        real = os.path.realpath(folder)
+        made = convert_to(original, agent.name, path_of, real, at, is_again=bool(there))
         warnings = [*made.warnings, *(str(found) for found in session.damage)]
     if one.writer is not None:
         warnings.append(f"{one.writer} writes {one.file}; what it writes from now on is left out")
@@ -297,12 +285,19 @@ def _converted(
     return Resumption(agent.name, command, folder, made.file, True, made.losses, warnings)
 
 
+def _files_of(one: SessionInfo, agent: Agent, environ: Mapping[str, str]) -> list[SessionInfo]:
+    """The files that an agent has of a conversation, the one with the latest activity first."""
+    found = session_infos(files_in(folders_of(agent, environ), _ignore), _ignore)
+    own = (each for each in found if each.file != one.file and are_copies(each, one))
+    return sorted(own, key=by_time, reverse=True)
+
+
+def _ignore(problem: str) -> None:
+    """Report nothing: the lists of sessions do."""
+
+
 def _has_all_of(copy: SessionInfo, one: SessionInfo) -> bool:
     """True if a converted copy is of a session that did not change since."""
-    if copy.is_converted:  # its id may be one that was made of the session's
-        copy = msgspec.structs.replace(copy, id=one.id, copy_of=one.id)
-    if not are_copies(copy, one):
-        return False
     return moment(copy.modified) >= moment(one.modified) or _is_as_converted(copy, one)
 
 
@@ -327,7 +322,12 @@ def path_for(agent: Agent, cwd: str, name: str, fs: FileSystem, environ: Mapping
 
 
 def _command_for(agent: Agent, file: str, environ: Mapping[str, str]) -> list[str]:
-    return _command(agent, agent.own_id(file) or facts_of(file).id, file, environ)
+    return _command(agent, _own_id(agent, file), file, environ)
+
+
+def _own_id(agent: Agent, file: str) -> str:
+    """The id by which an agent knows the session in a file."""
+    return own_id(agent, file, agent.own_id(file) or id_in_lines(file))
 
 
 def _command(agent: Agent, id: str, file: str, environ: Mapping[str, str]) -> list[str]:

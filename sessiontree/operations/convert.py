@@ -79,13 +79,20 @@ def convert(
 
 @gc_paused()
 def convert_to(
-    original: Original, to: str, path_of: Callable[[str], str], cwd: str, opened: str
+    original: Original,
+    to: str,
+    path_of: Callable[[str], str],
+    cwd: str,
+    opened: str,
+    *,
+    is_again: bool,
 ) -> ConversionResult:
     """Convert a session to be gone on with, in the folder `cwd`, from the time `opened` on.
 
-    `path_of` gives the path of the new file, by the name that the other program would give it.
+    `path_of` gives the path of the new file, by the name that the other program would give it. If
+    the program has a file of the session already (`is_again`), the new one gets an id of its own.
     """
-    source, writer = _opened(original, to, cwd, opened)
+    source, writer = _opened(original, to, cwd, opened, is_again=is_again)
     return _converted(source, writer, to, path_of(writer.default_name))
 
 
@@ -129,7 +136,8 @@ class ConvertedSession:
         self.leaf = reader.row(cursor.leaf)
         self.lane = cursor.lane
         self.title = original.file or "the session"
-        self.id = reader.id
+        self.id = self._conversation = reader.id
+        self._ids: tuple[str, str] | None = None
         self.name = reader.names().name
         self.metadata = reader.names().metadata
         self.header = reader.header
@@ -322,14 +330,22 @@ class ConvertedSession:
                 tips.append(leaf)
         return {lane: tips for lane, tips in found.items() if tips}
 
+    def get_own_id(self) -> None:
+        """Let the new file have an id of its own, the same as long as the session has no more."""
+        self.id = self.derived_uuid(self.tree.uuids[self.leaf], len(self.tree))
+
+    def name_conversation(self, id: str) -> None:
+        """Let the lines of the new file, which has this id, name the conversation they are of."""
+        self._ids = None if id == self._conversation else (self._conversation, id)
+
     def derived_uuid(self, uuid: str, number: int) -> str:
-        return derived_uuid(self.id, uuid, number)
+        return derived_uuid(self._conversation, uuid, number)
 
     def origin_at(self, uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         if uuid not in self._origins:
             entry = self._reader.read_at(self.tree.offsets[self.tree.row(uuid)])
             self._origins = {uuid: self._cursor.origin(entry) or uuid}  # lines of one follow it
-        return origin_at(self._origins[uuid], fields)
+        return origin_at(self._origins[uuid], fields, self._ids)
 
 
 def _is_plain(entry: Entry) -> bool:
@@ -349,13 +365,20 @@ class _FullPath:
 
 
 def _opened(
-    original: Original, to: str, cwd: str | None = None, opened: str | None = None
+    original: Original,
+    to: str,
+    cwd: str | None = None,
+    opened: str | None = None,
+    *,
+    is_again: bool = False,
 ) -> tuple[ConvertedSession, Writer]:
     """The source, and its writer, whose module is imported late: a run needs one of them."""
     if to not in TARGETS:
         raise UsageError(f"there is no target {to!r}; give one of {', '.join(TARGETS)}")
     source = ConvertedSession(original)
     source.opened = opened
+    if is_again:
+        source.get_own_id()
     if cwd is not None:
         header = source.header
         moved = Entry(header.type, header.uuid, timestamp=header.timestamp)
@@ -364,7 +387,10 @@ def _opened(
         raise NothingToDoError(f"{source.title} holds nothing to convert yet; append to it first")
     agent = named(to)
     if agent is not None:
-        return source, agent.writer(source)
+        writer = agent.writer(source)
+        if cwd is not None:
+            source.name_conversation(writer.session_id)
+        return source, writer
     from sessiontree.agents.atif import AtifWriter  # few sessions become a trajectory
 
     return source, AtifWriter(source)

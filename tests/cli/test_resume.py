@@ -182,9 +182,12 @@ def test_a_session_of_the_store_is_put_where_the_agent_looks_and_never_over_a_fi
     assert contents(home) == kept
     assert (home / "store" / "chat-id.jsonl").read_bytes() == before
     run("append", "chat-id", "--text", "one more")
-    told = refused("resume", home / "store" / "chat-id.jsonl", "--in", agent)
-    assert f"{file} is there already, and is not replaced" in told
-    assert shlex.join(made["command"]) in told
+    copy = file.read_bytes()
+    again = printed_json("resume", home / "store" / "chat-id.jsonl", "--in", agent)
+    assert (again["converted"], again["file"] != made["file"]) == (True, True)
+    assert again["command"] != made["command"]
+    assert file.read_bytes() == copy
+    assert [row["id"] for row in printed_json("ls")] == ["chat-id"]
 
 
 @pytest.mark.parametrize("agent", AGENTS)

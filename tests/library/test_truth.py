@@ -83,7 +83,7 @@ class Check:
             assert made["agent"] == one.agent
             assert made["converted"] is False
             assert made["file"] in one.files
-            assert {one.id, str(one.file)} & {*made["command"]}, made
+            assert {one.id, one.own_id, str(one.file)} & {*made["command"]}, made
             assert json.loads(done("show", one.id[:13], "--json"))["id"] == one.id
 
 
@@ -97,8 +97,8 @@ def sum_of(answers: list[Answer]) -> tuple[int, ...]:
 
 def take_over(made: MadeHome, one: Conversation, agent: str) -> None:
     """An agent goes on with a session of another one."""
-    one.file = Path(json.loads(done("resume", one.id, "--in", agent, "--json"))["file"])
-    one.agent = agent
+    resumed = json.loads(done("resume", one.id, "--in", agent, "--json"))
+    one.file, one.own_id, one.agent = Path(resumed["file"]), resumed["command"][-1], agent
     made.go_on(one, one.at + timedelta(days=300))
 
 
@@ -206,6 +206,38 @@ def test_a_session_that_changed_its_agent_twice_is_one(top: Path, chains: int) -
     check.all()
     done("backup")
     check.all()
+
+
+@pytest.mark.parametrize("begun", MODELS)
+def test_a_session_that_comes_back_to_an_agent_gets_another_file_of_it(
+    top: Path, begun: str
+) -> None:
+    made = MadeHome(top, 8)
+    check = Check(made)
+    first, second = [*MODELS, *MODELS][(at := [*MODELS].index(begun)) + 1 : at + 3]
+    for one, chain in zip(made.of(begun), ((first,), (first, second)), strict=True):
+        files = [one.file]
+        for agent in (*chain, begun, *chain, begun):
+            take_over(made, one, agent)
+            assert one.file not in files
+            files.append(one.file)
+        before = [file.read_bytes() for file in files]
+        resumed = json.loads(done("resume", one.id, "--in", begun, "--json"))
+        assert (resumed["converted"], resumed["file"]) == (False, str(one.file))
+        assert [file.read_bytes() for file in files] == before
+        for id in {one.id, one.own_id} - {str(one.file)}:
+            assert json.loads(done("show", id, "--json"))["file"] == str(one.file)
+    check.all()
+    done("backup")
+    check.all()
+    for one in made.of(begun):
+        made.go_on(one)
+    check.all()
+    done("backup")
+    done("backup")
+    check.all()
+    for one in made.of(begun):
+        assert f"question {len(one.prompts) - 1}" in done("export", one.id)
 
 
 def _chains(count: int) -> Iterator[tuple[str, ...]]:

@@ -56,6 +56,7 @@ class Conversation:
     answers: list[Answer] = field(default_factory=list)
     also: set[Path] = field(default_factory=set)  # files that hold all of it, too
     is_fork: bool = False
+    own_id: str = ""  # by which its agent knows the file, if that is another one
 
     @property
     def files(self) -> set[str]:

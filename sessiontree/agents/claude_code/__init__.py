@@ -49,8 +49,8 @@ class ClaudeCode(agent.Agent):
         stem = os.path.basename(file).removesuffix(".jsonl")
         return stem if agent.is_uuid(stem) else None
 
-    def opens(self, file: str, id: str) -> bool:
-        return os.path.basename(file) == f"{id}.jsonl"
+    def opens(self, file: str) -> bool:
+        return self.own_id(file) is not None
 
     def id_in_name(self, stem: str, given: str) -> str | None:
         """The name, for the lines may hold the id of the session that this one continues."""

@@ -69,7 +69,7 @@ class Codex(agent.Agent):
         rollout = rollout_of(file)
         return None if rollout is None else rollout.thread
 
-    def opens(self, file: str, id: str) -> bool:
+    def opens(self, file: str) -> bool:
         return self.own_id(file) is not None
 
     def unarchive(self, id: str, file: str) -> str | None:

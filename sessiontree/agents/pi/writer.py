@@ -317,6 +317,10 @@ class PiWriter:
         self._time = writing.LONG_AGO
 
     @property
+    def session_id(self) -> str:
+        return self._source.id or self._source.header.uuid
+
+    @property
     def default_name(self) -> str:
         at = re.sub(r"[:.]", "-", self._source.header.timestamp or writing.LONG_AGO)
         return id_in_name(re.sub(r"[^\w.\-]+", "-", f"{at}_{self._source.id}")) + ".jsonl"
@@ -355,11 +359,10 @@ class PiWriter:
         metadata = header.get("metadata")
         if above is None and isinstance(metadata, dict):
             above = metadata.get("parentSession")  # of a session that pi wrote
-        id = header.get("id")
         return {
             "type": HEADER,
             "version": VERSION,
-            "id": id if isinstance(id, str) and id else header.uuid,
+            "id": self.session_id,
             "timestamp": self._time,
             "cwd": writing.text_in(header.get("cwd")),
             **({"parentSession": above} if isinstance(above, str) and above else {}),
