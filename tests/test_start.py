@@ -37,7 +37,7 @@ BUDGETS: Final = {
     ("show", "s.jsonl"): 100,
     ("context", "s.jsonl"): 93,
     ("label", "s.jsonl", "@", "start"): 89,
-    ("tree", "s.jsonl"): 98,
+    ("tree", "s.jsonl"): 99,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,
     ("stats", "s.jsonl"): 126,

@@ -27,6 +27,7 @@ from msgspec import UNSET, field
 from msgspec.structs import force_setattr
 
 from sessiontree.core.display import printable
+from sessiontree.core.fields import FIELDS, EditReplacement, fields_of, fits
 from sessiontree.core.message import check_new_message
 from sessiontree.core.spill import Fetch, SpilledBody
 from sessiontree.errors import EntryError, UsageError, no_attribute
@@ -332,15 +333,9 @@ RESERVED: Final = frozenset(
 )
 """Keys that only the session writes."""
 
-_MAPPINGS: Final = (dict, Mapping)  # a check for dict is faster, and nearly always enough
-
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def whole_number(value: Any) -> int | None:
@@ -349,43 +344,6 @@ def whole_number(value: Any) -> int | None:
         return int(value)
     return value if type(value) is int else None
 
-
-_Check = tuple[Callable[[Any], bool], str]
-_TEXT: Final[_Check] = (_is_text, "a non-empty string")
-_OBJECT: Final[_Check] = (lambda value: isinstance(value, _MAPPINGS), "a dict")
-_NULLABLE: Final[_Check] = (lambda v: v is None or _is_text(v), "a non-empty string, or None")
-_COUNT: Final[_Check] = (_is_count, "a whole number")
-
-_REQUIRED: Final[dict[str, dict[str, _Check]]] = {
-    "message": {"message": _OBJECT},
-    "handle": {"handle": _TEXT, "kind": _TEXT},
-    "compaction": {"summary": _TEXT, "firstKeptEntryUuid": _TEXT, "tokensBefore": _COUNT},
-    "branch_summary": {"summary": _TEXT},
-    "stack_summary": {"summary": _TEXT},
-    "merge": {"mergedUuid": _TEXT, "baseUuid": _TEXT},
-    "context_edit": {
-        "targetUuid": _TEXT,
-        "replacement": (
-            lambda value: value is None or (isinstance(value, Mapping) and "content" in value),
-            "None, or a dict with 'content'",
-        ),
-    },
-    "model_change": {"provider": _NULLABLE, "modelId": _TEXT},
-    "thinking_level_change": {"thinkingLevel": _TEXT},
-    "custom": {"customType": _TEXT},
-    "custom_message": {
-        "customType": _TEXT,
-        "content": (lambda value: isinstance(value, str | list), "a string or a list of blocks"),
-        "display": (lambda value: isinstance(value, bool), "True or False"),
-    },
-    "label": {"targetUuid": _TEXT, "label": _NULLABLE},
-    "usage": {"kind": _TEXT, "provider": _NULLABLE, "model": _NULLABLE, "usage": _OBJECT},
-    "block": {"messageUuid": _TEXT, "index": _COUNT, "block": _OBJECT},
-    "message_end": {"messageUuid": _TEXT, "role": _TEXT},
-}
-
-_OPTIONAL: Final[dict[str, dict[str, _Check]]] = {key: {"fromUuid": _TEXT} for key in SUMMARIES}
-"""The fields that an entry of a type may leave out."""
 
 REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "compaction": ("firstKeptEntryUuid",),
@@ -428,13 +386,8 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
     if not RESERVED.isdisjoint(fields):
         key = next(key for key in fields if key in RESERVED)
         raise EntryError(f"only the session writes the key {key!r}; leave it out")
-    for key, (is_right, wanted) in _REQUIRED.get(kind, {}).items():
-        if key not in fields:
-            raise EntryError(f"a {kind} needs {key!r}: {wanted}")
-        _check_field(kind, key, fields[key], is_right, wanted)
-    for key, (is_right, wanted) in _OPTIONAL.get(kind, {}).items():
-        if key in fields:
-            _check_field(kind, key, fields[key], is_right, wanted)
+    if kind in FIELDS and not fits(fields, FIELDS[kind]):
+        raise _refusal(kind, fields)
     if kind == "message":
         check_new_message(fields["message"])
     if kind == "session_info" and fields.get("name") is not None:
@@ -444,21 +397,26 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
         raise EntryError(f"metadata must be a dict, not {metadata!r:.60}")
 
 
+def _refusal(kind: str, fields: Mapping[str, Any]) -> EntryError:
+    """Return the error for fields that do not fit their type; it names the first wrong one."""
+    for known in fields_of(FIELDS[kind]):
+        key, wanted = known.key, known.wanted
+        if key in fields and not fits(fields[key], known.type):
+            return EntryError(f"{key!r} of a {kind} must be {wanted}, not {fields[key]!r:.60}")
+        if key not in fields and known.is_required:
+            return EntryError(f"a {kind} needs {key!r}: {wanted}")
+    return EntryError(f"the keys of a {kind} must be strings")
+
+
 def edit_of(entry: Entry | Mapping[str, Any]) -> tuple[str, Any] | None:
     """Return the target and the replacement of a `context_edit`; None if it has no effect.
 
     An edit needs both. A replacement is None, or a dict with `content`.
     """
     target, replacement = entry.get("targetUuid"), entry.get("replacement", False)
-    is_right, _ = _REQUIRED["context_edit"]["replacement"]
-    return (target, replacement) if isinstance(target, str) and is_right(replacement) else None
-
-
-def _check_field(
-    kind: str, key: str, value: Any, is_right: Callable[[Any], bool], wanted: str
-) -> None:
-    if not is_right(value):
-        raise EntryError(f"{key!r} of a {kind} must be {wanted}, not {value!r:.60}")
+    if not isinstance(target, str) or not fits(replacement, EditReplacement | None):
+        return None
+    return target, replacement
 
 
 def check_session_name(name: Any) -> None:

@@ -14,6 +14,8 @@ from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall
 
 from sessiontree import EntryError, Session
+from sessiontree.core.entry import HEADER, KNOWN, check_fields
+from sessiontree.core.fields import FIELDS, fields_of, fits
 from sessiontree.core.message import ToolCall, calls_of
 from tests.support.conversation import line, opened, said, user
 from tests.support.table import for_each
@@ -213,3 +215,35 @@ def test_an_object_that_fails_as_json_is_refused_and_not_dumped_otherwise(tmp_pa
         pytest.raises(EntryError, match="a field has no JSON"),
     ):
         session.append_message(Message())
+
+
+@for_each(
+    "type, key, wrong",
+    [
+        *(("compaction", "state", "m"), ("compaction", "state", {"model": {}})),
+        *(("compaction", "usage", 3), ("branch_summary", "usage", [])),
+        *(("stack_push", "note", 5), ("branch", "name", 7), ("branch", "fromUuid", "")),
+        *(("merge", "summary", ["s"]), ("session_info", "name", 1)),
+        *(("handle", "kind", "image"), ("handle", "role", ""), ("handle", "preview", 1)),
+    ],
+)
+def test_a_field_that_may_be_left_out_has_its_type_or_is_refused(
+    type: str, key: str, wrong: Any
+) -> None:
+    needed: dict[str, dict[str, Any]] = {
+        "compaction": {"summary": "s", "firstKeptEntryUuid": "u", "tokensBefore": 0},
+        "branch_summary": {"summary": "s"},
+        "merge": {"mergedUuid": "a", "baseUuid": "b"},
+        "handle": {"handle": "h", "kind": "message"},
+    }
+    check_fields(type, needed.get(type, {}))
+    with pytest.raises(EntryError, match=f"'{key}' of a {type} must be "):
+        check_fields(type, {**needed.get(type, {}), key: wrong})
+
+
+def test_every_type_has_fields_and_each_field_says_what_it_must_be() -> None:
+    assert FIELDS.keys() == KNOWN - {HEADER}
+    for type in FIELDS.values():
+        for field in fields_of(type):
+            takes_any = fits(object(), field.type)
+            assert takes_any == (not field.wanted), field
