@@ -13,7 +13,7 @@ import { pathToFileURL } from "node:url";
 const ADDS_NOTHING = new Set(
   `branch custom label model_change session session_info stack_push thinking_level_change usage`.split(" "),
 );
-const LEVEL_3 = new Set(["block", "context_edit", "handle", "merge", "message_end"]);
+export const LEVEL_3 = new Set(["block", "context_edit", "handle", "merge", "message_end"]);
 
 /** A file that this program does not read; `kind` is one of fixtures/README.md. */
 export class Refused extends Error {
@@ -23,8 +23,8 @@ export class Refused extends Error {
   }
 }
 
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-const isText = (value) => typeof value === "string" && value !== "";
+export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+export const isText = (value) => typeof value === "string" && value !== "";
 
 function parsed(line) {
   try {
@@ -73,12 +73,12 @@ export function entriesOf(bytes) {
   return entries;
 }
 
-function leafOf(entries, lane) { // 1.9
+export function leafOf(entries, lane) { // 1.9
   const onLane = entries.findLastIndex((entry) => entry.lane === lane);
   return onLane >= 0 ? onLane : entries.findLastIndex((entry) => entry.lane === "main");
 }
 
-function pathOf(entries, index) { // 1.10
+export function pathOf(entries, index) { // 1.10
   const path = [];
   for (let at = index; at >= 0; at = entries[at].parent) path.push(entries[at]);
   return path.reverse();
