@@ -64,7 +64,7 @@ def no_attribute(owner: object, name: str, near: Mapping[str, str]) -> Attribute
     return AttributeError(f"{kind} has no attribute {name!r}{hint}", name=name, obj=owner)
 
 
-def with_step(error: Raised, step: Step) -> Raised:
+def with_step(error: Raised, step: Step | None) -> Raised:
     """The same error, with what helps."""
     error.step = step
     return error

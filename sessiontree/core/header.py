@@ -38,13 +38,19 @@ from sessiontree.core.codec import FORMAT, VERSION
 from sessiontree.core.entry import bare_line, decode_leniently, whole_number
 from sessiontree.core.jsonbytes import sorted_ascii
 from sessiontree.core.message import kind_of
-from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
+from sessiontree.errors import (
+    ForeignFormatError,
+    NewerFormatError,
+    NotASessionError,
+    with_step,
+)
 
 LANE_KEY = "lane:"  # starts the metadata key of the facts of an agent that runs on a lane
 AGENT_SESSION_KEY = "agentSessionId"  # of the agent's own session id in metadata; a fork omits it
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zstandard (RFC 8878)
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})
+_CLAUDE_CODE_KEYS = frozenset({"leafUuid", "messageId", "sessionId"})  # one is in each of them
 
 
 def is_file_name(name: object) -> bool:
@@ -89,11 +95,8 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotASessionError(f"{file} is not a session: {place} {_not_an_object(line)}", file)
     if (program := _foreign_program(value)) is not None:
-        raise ForeignFormatError(
-            f"{file} is a file of {program}, not of sessiontree; open it with that program",
-            file,
-            program,
-        )
+        message = f"{file} is a file of {program}, not of sessiontree; open it with that program"
+        raise with_step(ForeignFormatError(message, file, program), None)
     if value.get("type") != "session":
         raise NotASessionError(
             f"{file} is not a session: {place} is not a header, "
@@ -111,14 +114,21 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
 
 def _not_an_object(line: bytes) -> str:
     """What a first line is that does not hold an object, and what helps."""
-    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+    text = bare_line(line).strip()
+    if line.startswith((b"\xff\xfe", b"\xfe\xff", b"{\0", b"\0{", b"[\0", b"\0[")):
         return "is UTF-16; write the file as UTF-8: iconv -f UTF-16 -t UTF-8"
-    if line.strip() == b"{":
+    if line.startswith(b"SQLite format 3\0"):
+        return "is a SQLite database; give the file of one session"
+    if text.startswith(b"{") and text.endswith(_GOES_ON) and decode_leniently(text) is None:
         return "begins an object over many lines; put each on one line: jq -c ."
-    if line.startswith(b"[") and decode_leniently(line) not in (None, []):
+    if text.startswith(b"[") and (text.endswith(_GOES_ON) or decode_leniently(text)):
         return "is a list; put each of its objects on a line: jq -c '.[]'"
     what = "is binary" if b"\0" in line[:4096] else "does not start with a JSON object"
     return f"{what}; give a file of sessiontree, or one of another agent that it reads"
+
+
+_GOES_ON: Final = (b"{", b"[", b",")
+"""The ends of a line in which a JSON value goes on."""
 
 
 def _newer(header: Mapping[str, Any]) -> str | None:
@@ -139,7 +149,8 @@ def _foreign_program(value: Mapping[str, Any]) -> str | None:
         return "Codex"
     if "projectHash" in value and "sessionId" in value:
         return "Gemini CLI"
-    if ("sessionId" in value and kind) or kind in _CLAUDE_CODE_LINES:
+    is_claude_codes = "sessionId" in value and "isSidechain" in value and bool(kind)
+    if is_claude_codes or (kind in _CLAUDE_CODE_LINES and not _CLAUDE_CODE_KEYS.isdisjoint(value)):
         return "Claude Code"
     return None
 

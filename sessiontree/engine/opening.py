@@ -39,6 +39,7 @@ from sessiontree.errors import (
     MigrationRefusedError,
     MissingHeaderError,
     NotASessionError,
+    with_step,
 )
 from sessiontree.storage.lines import (
     MAGIC,
@@ -155,7 +156,7 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> FileStart:
     if foreign is not None:
         return foreign
     if refused is not None:
-        raise _record(head, file.name) or refused
+        raise _record(head, file.name) or _stranger(head, file) or refused
     assert found is not None
     kind: Kind = "version 1" if is_version_1(found.keys) else "current"
     return FileStart(kind, found.keys, head, file.read, header_line=found)
@@ -203,6 +204,23 @@ def _record(head: bytes, file: str) -> AgentRecordError | None:
 
     what = agents.record_in(head)
     return None if what is None else AgentRecordError(f"{file} is {what}, not a session", file)
+
+
+def _stranger(head: bytes, file: Positioned) -> ForeignFormatError | None:
+    """The error for a file of a known agent without a reader; None for any other."""
+    from sessiontree.agents import (
+        HEAD,
+        strangers,
+    )  # slow to import, and few files are another agent's
+
+    if len(head) < HEAD and len(head) < file.size():
+        head = file.read(0, HEAD)
+    stranger = strangers.stranger_in(head)
+    if stranger is None:
+        return None
+    said = f"is a session of {stranger.program}, which sessiontree does not read"
+    message = f"{file.name} {said}; {stranger.step}"
+    return with_step(ForeignFormatError(message, file.name, stranger.program), None)
 
 
 def _lost_header(head: bytes, file: Positioned, look: int) -> FileStart | None:

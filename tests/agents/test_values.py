@@ -25,17 +25,23 @@ def test_any_value_is_json_on_one_line(value: Any, text: str) -> None:
     assert json_of(value) == text.encode()
 
 
-SAID = {"type": "user", "sessionId": "s"}
+SAID = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "Hi"}}
 OTHER = {"type": "x"}
 
 STARTS: list[tuple[list[dict[str, Any]], bool]] = [
     ([SAID], True),
     ([{"sessionId": "s"}], False),
     ([{"type": "user"}], False),
-    ([{"type": "summary", "summary": "a"}], True),
+    ([{"type": "user", "sessionId": "s"}], False),
+    ([{"type": "user", "sessionId": "s", "isSidechain": False}], True),  # its message is cut off
+    ([{**SAID, "message": {"role": "user", "parts": [{"text": "Hi"}]}}], False),
+    ([{"type": "system", "sessionId": "s", "systemPayload": {}}], False),
+    ([{"type": "system", "sessionId": "s", "userType": "external"}], True),
+    ([{"type": "summary", "summary": "a"}], False),
+    ([{"type": "summary", "summary": "a", "leafUuid": "l"}], True),
     ([OTHER, SAID], True),
     ([{**SAID, "type": "session"}], False),
-    ([OTHER, {**SAID, "type": "session"}], True),
+    ([OTHER, {**SAID, "type": "session"}], False),
     ([{**SAID, "payload": 1}], False),
     ([{**SAID, "projectHash": "p"}], False),
     ([{**OTHER, "payload": 1}, SAID], False),

@@ -77,7 +77,9 @@ claude_lines = st.one_of(
 def claude_code(path: Path, lines: list[Line]) -> Path:
     made: list[Line] = []
     above: str | None = None
-    for number, line in enumerate([{"type": "user", "message": {"role": "user"}}, *lines]):
+    for number, line in enumerate(
+        [{"type": "user", "message": {"role": "user", "content": ""}}, *lines]
+    ):
         if "itle" in line["type"] or line["type"] == "summary":
             made.append({**line, "sessionId": SESSION})
             continue

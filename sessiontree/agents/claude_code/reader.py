@@ -88,6 +88,11 @@ _LINE_KEYS: Final = (
     frozenset({"type", "uuid", "parentUuid"}),
     frozenset({"type", "sessionId"}),
 )
+_COMMON_TYPES: Final = frozenset({"mode", "result", "started", "summary", "tag"})
+"""The types of side lines that other programs may have, too."""
+
+_OF_SIDE_LINES: Final = frozenset({"sessionId", "leafUuid", "agentId"})
+_OF_LINES: Final = frozenset({"isSidechain", "userType"})
 _LINES_TO_RECOGNISE: Final = 20
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
 
@@ -103,14 +108,14 @@ class ClaudeCodeReader(base.Reader):
     session_keys = frozenset({"sessionId"})
 
     def recognises(self, head: bytes) -> bool:
-        """Whether there are lines with a `sessionId`, or side lines, and no session header."""
+        """True if one of the first lines has the shape of Claude Code's, and none is a header."""
         for number, line in enumerate(base.first_values(head)):
             kind = line.text("type")
             if number == _LINES_TO_RECOGNISE or (kind == "session" and not number):
                 return False
             if "payload" in line or "projectHash" in line:
                 return False
-            if kind in _SIDE_TYPES or ("sessionId" in line and kind is not None):
+            if _is_own(line, kind):
                 return True
         return False
 
@@ -160,6 +165,15 @@ class ClaudeCodeReader(base.Reader):
         for number, beside in enumerate(source.beside(), 1):
             yield from _subagent(beside, number, main, lines)
         yield from main.end(lines)
+
+
+def _is_own(line: base.Values, kind: str | None) -> bool:
+    """True if only Claude Code, or a program that writes just as it does, writes such a line."""
+    if kind in _SIDE_TYPES:
+        return kind not in _COMMON_TYPES or line.has_any(_OF_SIDE_LINES)
+    if kind in ("user", "assistant") and "sessionId" in line and "message" in line:
+        return "content" in line.inside("message")
+    return kind in CHAIN and line.has_any(_OF_LINES)
 
 
 def _subagent(

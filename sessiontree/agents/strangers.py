@@ -1,0 +1,102 @@
+"""Agents whose sessions sessiontree does not read, each known by the shape of its file.
+
+Invariants: a stranger is named by keys or tables that only its files have; a file of any other
+shape is not guessed. No agent that has a reader is listed here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from sessiontree.agents import base
+
+SQLITE: Final = b"SQLite format 3\0"
+"""The first bytes of a SQLite database."""
+
+
+class Stranger(NamedTuple):
+    """A known agent without a reader."""
+
+    program: str
+    export: str = ""  # the command that writes one of its sessions as JSON or text
+
+    @property
+    def step(self) -> str:
+        """What the user can do with a file, in words."""
+        return f"'{self.export}' exports it" if self.export else f"open it with {self.program}"
+
+
+class _Shape(NamedTuple):
+    """The shape of a file's first object."""
+
+    stranger: Stranger
+    keys: frozenset[str]
+    values: tuple[tuple[str, object], ...] = ()
+
+
+_CLINE: Final = Stranger("Cline")
+_CONTINUE: Final = Stranger("Continue")
+_CRUSH: Final = Stranger("Crush")
+_GOOSE: Final = Stranger("Goose", "goose session export")
+_KIMI: Final = Stranger("Kimi Code")
+_OPENCLAW: Final = Stranger("OpenClaw")
+_OPENCODE: Final = Stranger("OpenCode or Kilo CLI", "opencode export ID")
+_OPENHANDS: Final = Stranger("OpenHands")
+_VIBE: Final = Stranger("Mistral Vibe")
+_AIDER: Final = Stranger("Aider")
+
+_EVENT: Final = frozenset({"id", "timestamp", "source"})  # of OpenHands
+_SHAPES: Final = (
+    _Shape(_CLINE, frozenset({"version", "updated_at", "agent", "sessionId", "origin"})),
+    _Shape(_CLINE, frozenset({"session_id", "started_at", "workspace_root", "enable_spawn"})),
+    _Shape(_CONTINUE, frozenset({"sessionId", "title", "workspaceDirectory"})),
+    _Shape(_KIMI, frozenset({"protocol_version", "created_at"}), (("type", "metadata"),)),
+    _Shape(_KIMI, frozenset({"sessionId", "sessionDir", "workDir"})),
+    _Shape(_OPENCLAW, frozenset({"id", "timestamp"}), (("type", "session"), ("version", 4))),
+    _Shape(_OPENHANDS, frozenset({"agent", "persistence_dir", "execution_status"})),
+    *(_Shape(_OPENHANDS, _EVENT | {key}) for key in ("llm_message", "system_prompt")),
+    *(_Shape(_OPENHANDS, _EVENT | {key, "tool_name"}) for key in ("thought", "observation")),
+    _Shape(_VIBE, frozenset({"generation", "manifest_sha256", "store_format"})),
+    _Shape(_VIBE, frozenset({"payload", "record_sha256", "recovery_journal_record_version"})),
+    _Shape(_VIBE, frozenset({"session_id", "start_time", "origin_directory", "import_provenance"})),
+)
+
+_TABLES: Final = (
+    (_CRUSH, re.compile(rb"\W?sessions\W[^;]*\bparent_session_id\b[^;]*\bcompletion_tokens\b")),
+    (_GOOSE, re.compile(rb"\W?sessions\W[^;]*\bworking_dir\b[^;]*\bextension_data\b")),
+    (_OPENCLAW, re.compile(rb"\W?transcript_events\W")),
+    (_OPENCODE, re.compile(rb"`session` \([^;]*`project_id`[^;]*`slug`")),
+)
+"""By stranger, the definition of a table that only its database has."""
+
+_CHAT_OF_AIDER: Final = re.compile(rb"\s*# aider chat started at \d{4}-\d\d-\d\d")
+_CREATE: Final = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?")
+
+
+def stranger_in(head: bytes) -> Stranger | None:
+    """The known stranger whose file starts with these bytes; None for any other file."""
+    if head.startswith(SQLITE):
+        return next((stranger for stranger, table in _TABLES if _defines(head, table)), None)
+    if _CHAT_OF_AIDER.match(head):
+        return _AIDER
+    first = next(base.first_values(head), None)
+    if first is None:
+        return None
+    if _is_export_of_opencode(first):
+        return Stranger(_OPENCODE.program)
+    return next((shape.stranger for shape in _SHAPES if _has_shape(first, shape)), None)
+
+
+def _defines(head: bytes, table: re.Pattern[bytes]) -> bool:
+    return any(table.match(head, found.end()) for found in _CREATE.finditer(head))
+
+
+def _has_shape(first: base.Values, shape: _Shape) -> bool:
+    is_like = all(key in first for key in shape.keys)
+    return is_like and all(first.value(key) == value for key, value in shape.values)
+
+
+def _is_export_of_opencode(first: base.Values) -> bool:
+    about = first.inside("info")
+    return (about.text("id") or "").startswith("ses_") and "projectID" in about
