@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import astuple, replace
 
-from sessiontree.core.entry import decode_object, is_of_subagent, seconds_of
+from sessiontree.core.entry import decode_object, is_of_subagent, seconds_of, whole_number
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.message import begins_turn
 
@@ -71,7 +71,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def usage_of(reported: Any) -> Usage:
-    """What a provider reported; what is not a number, or is above `LARGEST`, counts as 0."""
+    """What a provider reported; what is not a whole number up to `LARGEST` counts as 0."""
     if not isinstance(reported, Mapping):
         return Usage()
     found = next((reported[key] for key in _DETAILS if key in reported), None)
@@ -150,8 +150,8 @@ def advice_in(reported: Any, answer: Any) -> Iterator[AdvisorUsage]:
 
 def _count(reported: Mapping[str, Any], *names: str) -> int:
     for name in names:
-        value = reported.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+        value = whole_number(reported.get(name))
+        if value is not None and 0 <= value <= LARGEST:
             return value
     return 0
 

@@ -62,7 +62,7 @@ def spending(cursor: Cursor, needed: set[Blob] | None = None) -> list[Spent]:
         fields = fields if message is None else message
         if isinstance(fields, dict):
             is_beside = entry.lane is not None and is_of_subagent(entry.lane)
-            for spent in spent_by(entry.body, fields):
+            for spent in spent_by(entry.as_stored, fields):
                 sums.add(spent, beside=is_beside)
     return sums.spent
 

@@ -39,6 +39,7 @@ def test_each_shape_is_read() -> None:
         (CODEX, Usage(7, 2, 3)),
         ({**CODEX, "cache_write_input_tokens": 2}, Usage(5, 2, 3, 2)),
         ({"input": 1, "cost": 0.25}, Usage(input=1, cost=0.25)),
+        ({"input": 3.0, "output": 2.5}, Usage(input=3)),
     ]
     for reported, usage in cases:
         assert usage_of(reported) == usage

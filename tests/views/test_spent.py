@@ -225,3 +225,12 @@ def test_the_bytes_of_another_agents_file_are_those_on_the_disk(
     file = made(tmp_path / "s.jsonl")
     with Session.open(file, readonly=True) as session:
         assert session.stats().file_bytes == file.stat().st_size
+
+
+def test_an_answer_is_counted_whatever_its_line_says_of_spilled_strings(file: Path) -> None:
+    with Session.create(file) as session:
+        session.append_message(answer(4))
+    line = file.read_bytes().replace(b',"crc":', b',"spilled":[1],"crc":')
+    file.write_bytes(line)
+    with Session.open(file, readonly=True) as session:
+        assert session.stats().usage.output == 4
