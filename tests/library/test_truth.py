@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Check:
             row = rows[one.id]
             assert (row["agent"], row["turns"]) == (one.agent, len(one.prompts)), one
             assert row["file"] in one.files, (row["file"], one)
+            assert datetime.fromisoformat(row["modified"]) == one.at, one
             if not one.is_fork:  # a subagent's replay of its parent counts for the parent
                 assert tokens(row["usage"]) == sum_of(one.answers), one
             assert row["estimated"], one
@@ -315,6 +316,27 @@ def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings
     assert "labels or names in its import are left out; 'sessiontree backup'" in found.stderr
     done("backup")
     assert "mark" in done("labels", one.id)
+
+
+@pytest.mark.parametrize("begun", MODELS)
+def test_a_session_that_is_put_back_after_both_agents_deleted_it_has_its_time(
+    top: Path, begun: str
+) -> None:
+    made = MadeHome(top, 4)
+    one = made.of(begun)[0]
+    files = [one.file]
+    take_over(made, one, next(agent for agent in MODELS if agent != begun))
+    done("backup")
+    for file in (*files, one.file):
+        file.unlink()
+    done("resume", one.id)
+    one.agent = begun
+    row = _row(one)
+    assert datetime.fromisoformat(row["modified"]) == one.at
+    assert {datetime.fromisoformat(copy["modified"]) for copy in row["copies"]} == {one.at}
+    (put_back,) = {copy["file"] for copy in row["copies"]}
+    (alone,) = json.loads(done("ls", put_back, "--json"))
+    assert datetime.fromisoformat(alone["modified"]) == one.at
 
 
 def test_a_search_finds_the_label_and_the_name_that_a_session_has_now(top: Path) -> None:
