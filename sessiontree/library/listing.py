@@ -12,8 +12,11 @@ those are before that. So the answers are bounded as well:
 Head and tail are windows of the file that start or end anywhere; only lines that are whole in one
 count.
 
-Invariants: listing changes nothing, makes no file, and never waits: a lock is tried only if another
-program left its name in it, and released at once.
+Of a compressed file the end is known only after all of it is read. So its time is kept in the
+user's cache folder until the file changes.
+
+Invariants: listing changes nothing, makes no file but that cache, and never waits: a lock is tried
+only if another program left its name in it, and released at once.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cache, reduce
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -45,7 +48,14 @@ from sessiontree.core.message import (
     typed_text,
 )
 from sessiontree.engine.opening import FileStart, sniff
-from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
+from sessiontree.errors import (
+    AgentRecordError,
+    NotASessionError,
+    SessionTreeError,
+    StorageError,
+)
+from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
+from sessiontree.library.root import cache_folder
 from sessiontree.storage.fs import (
     DISK,
     READ_PLAIN,
@@ -201,7 +211,15 @@ def session_infos(
     may be one session, the facts are those of `in_force`, and come last; also those of each file
     that was converted for the agent.
     """
-    look = look or facts_of
+    try:
+        yield from _infos(files, report, look or facts_of)
+    finally:
+        _times(cache_folder()).save()
+
+
+def _infos(
+    files: Iterable[str], report: Report, look: Callable[[str], SessionInfo]
+) -> Iterator[SessionInfo]:
     chats: dict[tuple[str, str], list[SessionInfo]] = {}
     for file in files:
         try:
@@ -473,12 +491,14 @@ class _Opened:
         )
 
     def _foreign_facts(self, start: FileStart, agent: Agent, tail: bytes) -> SessionInfo:
-        """The facts of another agent's file; of a compressed one the end is not read."""
+        """The facts of another agent's file; of the end of a compressed one only its time."""
         from sessiontree.agents.agent import session_id  # slow to import, as all of agents
 
         has_lines = start.read == self.read and not start.head.startswith(b"{\n")
         last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
-        tail = tail if start.read == self.read else b""
+        if start.read != self.read:
+            tail = b""
+            last = None if is_address(self.name) else _last_inside(self.name, start.read)
         head = start.head
         reader = agent.reader
         found = reader.facts(head, tail)
@@ -531,6 +551,43 @@ def _writer(fs: FileSystem, file: str) -> str | None:
             return None  # its owner died
         return owner_in(fs, fd) or "another writer"
     return "another writer"
+
+
+class _CachedTime(msgspec.Struct, array_like=True, frozen=True):
+    stamp: Stamp
+    time: str | None
+
+
+_decode_times: Final = msgspec.msgpack.Decoder(dict[str, _CachedTime])
+
+
+@cache
+def _times(folder: str) -> Cache[_CachedTime]:
+    """The times of the last entries of compressed files."""
+    return Cache(os.path.join(folder, "times-1.msgpack"), _decode_times)
+
+
+def _last_inside(file: str, read: Read) -> str | None:
+    """The time of the last entry of a compressed file; None if it cannot be read to its end."""
+    times, stamp = _times(cache_folder()), stamp_of([file])
+    known = times.get(file)
+    if known is not None and known.stamp == stamp:
+        return known.time
+    found = None
+    with suppress(StorageError):  # it unpacks to too much, which reading it says
+        found = _last_entry(*_end_of(read)).timestamp
+    if is_settled(stamp):
+        times.keep(file, _CachedTime(stamp, found))
+    return found
+
+
+def _end_of(read: Read) -> tuple[bytes, Read, int]:
+    """The last bytes of a file that is read from its start on, and its size."""
+    tail, size = b"", 0
+    while block := read(size, FIRST_MESSAGE_WITHIN):
+        tail = (tail + block)[-FIRST_MESSAGE_WITHIN:]
+        size += len(block)
+    return tail, read, size
 
 
 class _Last(msgspec.Struct, gc=False):

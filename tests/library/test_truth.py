@@ -9,10 +9,11 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.library.truth import MODELS, Answer, Conversation, MadeHome
-from tests.support.homes import empty_home
+from tests.support.homes import empty_home, settle
 from tests.support.soak import in_soak
 from tests.support.terminal import done, run
 
@@ -337,6 +338,24 @@ def test_a_session_that_is_put_back_after_both_agents_deleted_it_has_its_time(
     (put_back,) = {copy["file"] for copy in row["copies"]}
     (alone,) = json.loads(done("ls", put_back, "--json"))
     assert datetime.fromisoformat(alone["modified"]) == one.at
+
+
+def test_a_compressed_session_has_the_time_of_its_last_line(top: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    made = MadeHome(top, 4)
+    (one,) = made.of("codex")
+    packed = one.file.with_name(f"{one.file.name}.zst")
+    packed.write_bytes(zstandard.ZstdCompressor().compress(one.file.read_bytes()))
+    one.file.unlink()
+    one.file = settle(packed)
+    Check(made).all()
+    assert _row(one)["file"] == str(packed)
+    (cached,) = (top / ".cache").rglob("times-*")
+    assert str(packed).encode() in cached.read_bytes()
+    one.at += timedelta(minutes=1)
+    line = orjson.dumps({"timestamp": one.at.isoformat(), "type": "world_state", "payload": {}})
+    packed.write_bytes(packed.read_bytes() + zstandard.ZstdCompressor().compress(line + b"\n"))
+    Check(made).rows()
 
 
 def test_a_search_finds_the_label_and_the_name_that_a_session_has_now(top: Path) -> None:
