@@ -69,9 +69,10 @@ def _(call: CommandCall, made: TranscriptParts) -> None:
 def _(call: CommandCall, made: NewTranscript) -> None:
     given = call.given
     assert isinstance(given, ExportFile)
-    kind = "html" if given.is_page else "markdown"
+    is_page = given.is_page(made.file)
+    kind = "html" if is_page else "markdown"
     tell(f"Exported {given.session} as {kind} to {made.file}")
-    if given.is_page and os.path.isdir(images := images_of(made.file)):
+    if is_page and os.path.isdir(images := images_of(made.file)):
         tell(f"The page needs the images in {images}: move and send them together")
     report = None if made.redaction is None else made.redaction.report()
     out_json({"file": made.file, "redaction": report}) if call.as_json else out(made.file)

@@ -21,6 +21,7 @@ from sessiontree.ops.field import arg, only_for_people, opt, optional_for_people
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import TREE
 from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
+from sessiontree.page import is_page_name
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
@@ -308,10 +309,14 @@ class Transcribing(OfSession, kw_only=True):
         ),
     ] = False
     format: Annotated[
-        Literal["markdown", "html"],
-        opt("--format", choices=("markdown", "html"), help="The format; by default markdown."),
+        Literal["markdown", "html"] | None,
+        opt(
+            "--format",
+            choices=("markdown", "html"),
+            help="The format; by default html if OUT ends in .html, else markdown.",
+        ),
         only_for_people,
-    ] = "markdown"
+    ] = None
     markdown: Annotated[
         bool, opt("--markdown", help="The same as --format markdown."), only_for_people
     ] = False
@@ -320,9 +325,23 @@ class Transcribing(OfSession, kw_only=True):
     list_rules: ListRules = False
     root: Annotated[Root, only_for_people] = None
 
-    @property
-    def is_page(self) -> bool:
-        return self.html or (self.format == "html" and not self.markdown)
+    def is_page(self, file: str | None = None) -> bool:
+        """True if it is a page, as is asked for, or else by the name of the file.
+
+        Raises:
+            Refusal: nothing is asked for, and no transcript has such a name.
+        """
+        if self.html or self.markdown:
+            return self.html
+        if self.format is not None or file is None:
+            return self.format == "html"
+        if file.casefold().endswith((".json", ".jsonl")):
+            next = (
+                f"`out` {file} is the name of another format; end it in .md or .html, or give "
+                "`format`"
+            )
+            raise Refusal("a transcript is Markdown or a page", "bad_value", next)
+        return is_page_name(file)
 
     def parts(
         self, session: Session, redaction: Redaction | None, file: str | None = None
@@ -333,7 +352,7 @@ class Transcribing(OfSession, kw_only=True):
             Refusal: a page is to keep the addresses of images.
         """
         end = None if self.at is None else session.entry(self.at)
-        if self.is_page:
+        if self.is_page(file):
             if self.remote_images:
                 next = "`remote_images` is for `format` markdown: a page loads no images"
                 raise Refusal("a page loads no images", "bad_value", next)
@@ -431,6 +450,8 @@ def _exported(call: Call, given: ExportFile, made: NewTranscript) -> Exported:
 @TREE.method("Write a transcript to a file", "write", answer=_exported)
 def export_file(call: Call, given: ExportFile) -> NewTranscript:
     """Write the path to an entry as Markdown to a new file; a file is never replaced.
+
+    If the name ends in .html, the file is a page with the whole session.
 
     A relative path begins in the folder of the store.
     """

@@ -22,6 +22,7 @@ from sessiontree.library.hidden import hide
 from sessiontree.library.homes import agent_at
 from sessiontree.library.listing import facts_of
 from sessiontree.library.one import open_to_write
+from sessiontree.page import is_page_name
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
@@ -134,7 +135,7 @@ def export(file: str, uuid: str, target: str) -> str:
     A name that ends in `.html` gets a page with the whole session, which opens at the entry.
     """
     path = os.path.abspath(os.path.expanduser(target))
-    is_page = path.casefold().endswith((".html", ".htm"))
+    is_page = is_page_name(path)
     with Session.open(file, readonly=True) as session:
         if is_page:
             parts = session.to_html(uuid)

@@ -185,6 +185,26 @@ def test_export_writes_a_page_that_opens_at_a_ref(chat: Path) -> None:
     assert Page(done("export", chat, "--html")).index["at"] == ""
 
 
+def test_the_name_of_the_file_decides_the_format_if_none_is_given(chat: Path) -> None:
+    for name, options, is_page in (
+        ("a.html", [], True),
+        ("b.HTM", [], True),
+        ("c.md", [], False),
+        ("d.txt", [], False),
+        ("e.html", ["--format", "markdown"], False),
+        ("f.html", ["--markdown"], False),
+        ("g.md", ["--html"], True),
+    ):
+        target = chat.with_name(name)
+        done("export", chat, "-o", target, *options)
+        assert target.read_text().startswith("<!") == is_page, name
+    target = chat.with_name("chat.json")
+    assert "end it in .md or .html" in refused("export", chat, "-o", target, status=2)
+    assert not target.exists()
+    done("export", chat, "-o", target, "--format", "markdown")
+    assert target.read_text().startswith("# ")
+
+
 def test_an_exported_page_is_redacted(secret: Path) -> None:
     result = run("export", secret, "--html", "--redact")
     page = Page(result.stdout)
