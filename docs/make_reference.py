@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -365,14 +365,15 @@ PAGES = {
 }
 
 
-def main() -> None:
-    """Write the pages, or check that they are current."""
+def update(folder: Path, pages: Mapping[str, Callable[[], str]], script: str) -> None:
+    """Write the pages that are not current, or with `--check` fail if there are any."""
     check = "--check" in sys.argv[1:]
-    old = [name for name, made in PAGES.items() if _is_old(FOLDER / name, made())]
-    for name in old:
-        print(f"{name} is not current" + ("; run python docs/make_reference.py" if check else ""))
+    made = {folder / name: page() for name, page in pages.items()}
+    old = [file for file, text in made.items() if _is_old(file, text)]
+    for file in old:
+        print(f"{file.name} is not current" + (f"; run python {script}" if check else ""))
         if not check:
-            (FOLDER / name).write_text(PAGES[name](), encoding="utf-8")
+            file.write_text(made[file], encoding="utf-8")
     sys.exit(1 if check and old else 0)
 
 
@@ -381,4 +382,4 @@ def _is_old(file: Path, made: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    update(FOLDER, PAGES, "docs/make_reference.py")

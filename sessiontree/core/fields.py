@@ -34,7 +34,6 @@ _WANTED: Final = "wanted"  # the key of a type's `extra`: the type in words, for
 _NAME: Final = r"[^@~:\s\u0000-\u001f\u007f-\u009f]+"
 """`check_name` (in `engine.names`) refuses some more control characters."""
 
-_MESSAGES: Final = [{"$ref": "#/$defs/RoleMessage"}, {"$ref": "#/$defs/ResponsesItem"}]
 _NOT_ITEMS: Final = sorted(CALL_BLOCKS | {"message"})
 _SPILLED: Final = [
     {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1},
@@ -46,6 +45,7 @@ Text = Annotated[str, Meta(min_length=1, extra={_WANTED: "a non-empty string"})]
 NullableText = Annotated[Text | None, Meta(extra={_WANTED: "a non-empty string, or None"})]
 Count = Annotated[int, Meta(ge=0, extra={_WANTED: "a whole number"})]
 Object = Annotated[dict[str, Any], Meta(extra={_WANTED: "a dict"})]
+Timestamp = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 Name = Annotated[Text, Meta(extra_json_schema={"pattern": f"^{_NAME}$"})]
 LabelText = Annotated[Text, Meta(extra_json_schema={"pattern": f"^{_NAME}( {_NAME})*$"})]
 
@@ -72,7 +72,13 @@ class ResponsesItem(TypedDict):
             extra_json_schema={"not": {"enum": _NOT_ITEMS}},
         ),
     ]
-    role: NotRequired[None]
+    role: NotRequired[Annotated[None, Meta(description="An item has no role.")]]
+
+
+MESSAGES: Final = (RoleMessage, ResponsesItem)
+"""The types of a message; `check_new_message` (in `message`) checks one."""
+
+_MESSAGES: Final = [{"$ref": f"#/$defs/{kind.__name__}"} for kind in MESSAGES]
 
 
 class MessageFields(TypedDict):
@@ -311,22 +317,16 @@ FIELDS: Final[dict[str, type]] = {
 
 
 class LeadingKeys(TypedDict):
-    """The keys of every entry before its fields."""
+    """The keys of every entry but the header."""
 
     uuid: Annotated[Text, Meta(description="The uuid of the entry, unique in the file.")]
     parentUuid: Annotated[Text, Meta(description="The uuid of the parent.")]
     lane: NotRequired[Annotated[Name, Meta(description="The lane; absent on the lane `main`.")]]
-    timestamp: Annotated[
-        str,
-        Meta(
-            description="The time: RFC 3339, UTC, with milliseconds.",
-            pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$",
-        ),
-    ]
+    timestamp: Annotated[Timestamp, Meta(description="The time: RFC 3339, UTC, with milliseconds.")]
 
 
 class ClosingKeys(TypedDict):
-    """The keys of every entry after its fields."""
+    """The last keys of every entry."""
 
     rewritten: NotRequired[
         Annotated[
@@ -377,18 +377,12 @@ class HeaderFields(TypedDict):
     version: Annotated[Literal[2], Meta(description="The version of the format.")]
     format: Annotated[Literal["sessiontree/2"], Meta(description="The name of the format.")]
     uuid: Annotated[Text, Meta(description="The uuid of the entry, unique in the file.")]
-    parentUuid: None
-    timestamp: Annotated[
-        str,
-        Meta(
-            description="The time: RFC 3339, UTC, with milliseconds.",
-            pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$",
-        ),
-    ]
+    parentUuid: Annotated[None, Meta(description="The header has no parent.")]
+    timestamp: Annotated[Timestamp, Meta(description="The time: RFC 3339, UTC, with milliseconds.")]
     id: Annotated[Text, Meta(description="The id of the session.")]
     cwd: Annotated[str, Meta(description="The working directory.")]
     name: NotRequired[Annotated[Text, Meta(description="A name for people.")]]
-    parentSession: NotRequired[ParentSession]
+    parentSession: NotRequired[Annotated[ParentSession, Meta(description="In a copy: its source.")]]
 
 
 class Field(NamedTuple):

@@ -115,6 +115,14 @@ def current_task() -> object:
     return None
 
 
+def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entry as JSON values, without a `metadata` of None."""
+    made = {key: plain(value) for key, value in fields.items()}
+    if made.get("metadata", made) is None:
+        del made["metadata"]
+    return made
+
+
 class EntryWriter:
     """Appends entries at a cursor.
 
@@ -173,7 +181,7 @@ class EntryWriter:
         self._is_batching()  # first drops a batch that the parent process opened
         seen = self.cursor.leaf
         check_type(type)
-        fields = {key: plain(value) for key, value in fields.items()}
+        fields = _plain_fields(fields)
         check_fields(type, fields)
         if type in REFERENCES or type == "branch":
             self._check_references(type, fields)
@@ -207,7 +215,7 @@ class EntryWriter:
         drafts: list[Draft] = []
         for type, fields in given:
             check_type(type)
-            made = {key: plain(value) for key, value in fields.items()}
+            made = _plain_fields(fields)
             check_fields(type, made)
             drafts.append((type, made, fresh_uuid()))
         return self.write_run(drafts, parent, "")

@@ -19,6 +19,7 @@ from sessiontree.redact import redaction
 from sessiontree.storage import lines, names
 from sessiontree.views import markdown
 from tests.docs.examples import PAGES, ROOT
+from tests.support.table import for_each
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = (
@@ -99,8 +100,9 @@ def test_every_kind_of_damage_is_in_the_table_of_the_durability_page() -> None:
 
 
 @pytest.mark.slow
-def test_the_reference_is_current() -> None:
-    command = [sys.executable, str(ROOT / "docs" / "make_reference.py"), "--check"]
+@for_each("script", ["make_reference.py", "make_schema.py"])
+def test_what_a_script_makes_of_the_code_is_current(script: str) -> None:
+    command = [sys.executable, str(ROOT / "docs" / script), "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
 
