@@ -13,7 +13,7 @@
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { argv, cwd, exit, pid, stdin } from "node:process";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
@@ -162,9 +162,8 @@ export class Writer {
   #positions = new Map(); // the uuid that each lane continues from
 
   constructor(file) {
-    this.#path = join(fs.realpathSync(dirname(file)), basename(file));
-    if (!fs.existsSync(this.#path)) create(this.#path);
-    this.#path = fs.realpathSync(this.#path);
+    if (!fs.existsSync(file)) create(file);
+    this.#path = fs.realpathSync(file);
     entriesOf(fs.readFileSync(this.#path)); // a file that is refused gets no lock file
   }
 
