@@ -818,6 +818,8 @@ def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle
     """What a resolver returned, checked; raises HandleDataError."""
     if isinstance(data, SessionTreeError):
         raise data
+    if isinstance(data, Exception):
+        raise _failed(handle, data) from data
     if isinstance(data, ResolvedHandle):
         found = ResolvedHandle(handle, data.kind, data.data, data.media_type)
         if found.kind == schema.kind and not isinstance(schema.resolves_to, str):

@@ -219,11 +219,15 @@ def test_a_batch_that_fails_is_an_error_of_each_handle(fails: Any, told: str) ->
 
 def test_a_batch_may_give_an_error_for_one() -> None:
     missing = ResolveError("row 2 is gone", "p")
-    plugin = Batching("p", lambda hs, s: [said("one"), missing, "no message"])
-    found = resolve_many(Registry([plugin]), handle(1), handle(2), handle(3))
+    other = LookupError("row 4 is gone")
+    plugin = Batching("p", lambda hs, s: [said("one"), missing, "no message", other])
+    found = resolve_many(Registry([plugin]), *map(handle, (1, 2, 3, 4)))
     assert found[0].data == said("one")
     assert found[1] is missing
     assert isinstance(found[2], HandleDataError)
+    assert isinstance(found[3], ResolverFailedError)
+    assert str(found[3]).endswith("LookupError: row 4 is gone")
+    assert found[3].__cause__ is other
     assert plugin.asked == []
 
 
