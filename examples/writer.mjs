@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // A writer of level 2 of sessiontree's file format, as docs/format.md describes it. The numbers in
-// comments are those of its rules. It needs Node 20.15 and flock(1) of util-linux.
+// comments are those of its rules. It needs Node 20.15 and flock(1) of util-linux. It lists no names,
+// sums and branches (2.17, 2.18, 2.21 to 2.24), which are for programs that show sessions.
 //
 //     node writer.mjs FILE < ENTRIES          append entries to a session, or begin a new one
 //
@@ -141,16 +142,13 @@ function create(path) { // 2.13
     timestamp: new Date().toISOString(), id: randomUUID(), cwd: cwd(),
   });
   const beside = `${path}.${pid}.tmp`;
-  const fd = fs.openSync(beside, "w", 0o600);
   try {
-    writeAll(fd, Buffer.from(`${line}\n`));
-    fs.fsyncSync(fd);
+    fs.writeFileSync(beside, `${line}\n`, { mode: 0o600, flush: true });
     fs.linkSync(beside, path);
   } catch (error) {
     if (error.code !== "EEXIST") throw error;
   } finally {
-    fs.closeSync(fd);
-    fs.unlinkSync(beside);
+    fs.rmSync(beside, { force: true });
   }
 }
 
