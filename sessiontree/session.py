@@ -22,7 +22,6 @@ from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage, Note
 from sessiontree.core.entry import (
-    ANNOTATIONS,
     HEADER,
     SUBAGENT,
     Entry,
@@ -1061,8 +1060,7 @@ class Session(metaclass=KnowsNearNames):
         self.reader.log.check_writable()
         target = self.entry(ref)
         if ref == refs.LEAF:  # label the entry that people see, not a mark below it
-            while target.type in ANNOTATIONS or target.type == "branch":
-                target = self.reader.parent(target)
+            target = self.reader.skip_unseen(target)
         if text is not None:
             self.reader.check_name_is_free(refs.check_new_name(text, refs.LABEL), target.uuid)
         return self.writer.annotate("label", {"targetUuid": target.uuid, "label": text})

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
 from sessiontree.core.damage import Damage
-from sessiontree.core.entry import MAIN, Entry
+from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry
 from sessiontree.core.handle import Blob, blob_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
@@ -154,6 +154,12 @@ class TreeReader:
     def parent(self, entry: Entry) -> Entry:
         """Return the parent of an entry; the header if the log does not have the parent."""
         return next(self.up(entry), self.header)
+
+    def skip_unseen(self, entry: Entry) -> Entry:
+        """Return the nearest entry at or above one that people see: no annotation, no data."""
+        while entry.type in ANNOTATIONS or entry.type in ("branch", "custom"):
+            entry = self.parent(entry)
+        return entry
 
     @synchronized
     def skip_markers(self, entry: Entry) -> Entry:

@@ -362,7 +362,7 @@ def _label(call: Call, given: OfNode, text: str | None) -> Labelled:
         before = dict(session.reader.names().labels)
         target = session.entry(given.entry)
         if given.entry == LEAF:  # the entry that people see, not a mark below it
-            target = session.reader.skip_markers(target)
+            target = session.reader.skip_unseen(target)
         if text is None and target.uuid not in before:
             raise Refusal(
                 f"entry {given.entry!r:.100} has no label",

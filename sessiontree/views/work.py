@@ -350,6 +350,8 @@ class WorkTally:
 
     def _taken(self, entry: Entry, answers: AnswerUsageDedup) -> list[TurnEvent]:
         if entry.type == "usage":
+            if entry.get("kind") in ("response", "turn"):  # whose answer may name no model
+                self._note_model(entry.get("model"))
             answers.count(self, entry)
             return []
         if entry.type not in CONTENT:
@@ -437,10 +439,12 @@ class WorkTally:
     def _take_answer(self, entry: Entry, fields: Message, answers: AnswerUsageDedup) -> None:
         if fields.get("model") != SYNTHETIC:
             self._said.take(text_of(fields).strip())
-        model = fields.get("model")
+        self._note_model(fields.get("model"))
+        answers.count(self, entry)
+
+    def _note_model(self, model: Any) -> None:
         if isinstance(model, str) and model and model != SYNTHETIC:
             self._models[one_line(model, 100)] += 1
-        answers.count(self, entry)
 
     def _disturbed(self, entry: Entry, fields: Message) -> list[TurnEvent]:
         if (cause := error_of(fields)) is not None:

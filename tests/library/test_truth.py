@@ -340,6 +340,18 @@ def test_a_session_that_is_put_back_after_both_agents_deleted_it_has_its_time(
     assert datetime.fromisoformat(alone["modified"]) == one.at
 
 
+@pytest.mark.parametrize("agent", MODELS)
+def test_a_label_of_the_leaf_is_on_the_last_answer_and_show_names_the_models(
+    top: Path, agent: str
+) -> None:
+    one = MadeHome(top, 4).of(agent)[0]
+    done("label", one.id, "@", "mark")
+    (label,) = json.loads(done("labels", one.id, "--json"))
+    assert json.loads(done("show", one.id, "mark", "--json"))["message"]["role"] == "assistant"
+    assert label["label"] == "mark"
+    assert f"models         {MODELS[agent]}\n" in done("show", one.id)
+
+
 def test_a_compressed_session_has_the_time_of_its_last_line(top: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     made = MadeHome(top, 4)
