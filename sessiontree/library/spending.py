@@ -367,15 +367,16 @@ def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[Session
 
 
 def totals_of(
-    sessions: Iterable[CountedSession], prices: Prices | None
+    sessions: Iterable[CountedSession], prices: Prices | None, since: datetime | None = None
 ) -> tuple[Totals, dict[str, Totals]]:
     """The sums of all conversations, and by agent, the agent with the most sessions first.
 
     An answer that several files have counts for the first (`spendings_of` is the one rule). A
-    conversation counts for the agent of its first file.
+    conversation counts for the agent of its first file. What was spent before `since` does not
+    count; turns and bytes are those of the whole conversations.
     """
     found = list(sessions)
-    made = spending_of(found, "agent", prices, lambda problem: None)
+    made = spending_of(found, "agent", prices, lambda problem: None, since=since)
     every = Totals(spent=made.total, copies=made.copies)
     agents = {name or OWN: Totals(spent=row) for name, row in made.rows.items()}
     for conversation in _conversations(found):

@@ -639,8 +639,8 @@ class SessionTotals(Selected):
         str | None,
         time_option(
             "--since",
-            "Only sessions that changed since. Sums by a day, project, model or agent leave out "
-            "what was spent before",
+            "Only what was spent since, in sessions that changed since; their turns and bytes "
+            "count as a whole",
         ),
     ] = None
     no_pager: NoPager = False
@@ -757,7 +757,7 @@ def totals(call: Call, given: SessionTotals) -> SumsOfAgents | SumsByCost | Stat
         call.tell_none(selection, places)
     with closing(_Counts(call, None)) as counts:
         if given.by is None:
-            return SumsOfAgents(*totals_of(counts.each(found), load()))
+            return SumsOfAgents(*totals_of(counts.each(found), load(), selection.since))
         made = spending_of(
             counts.each(found),
             given.by,

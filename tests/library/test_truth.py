@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from sessiontree.library.counts import BY
 from tests.library.truth import MODELS, Answer, Conversation, MadeHome
 from tests.support.homes import empty_home, settle
 from tests.support.soak import in_soak
@@ -71,6 +72,13 @@ class Check:
         rows = json.loads(done("stats", "--by", "agent", "--json"))["rows"]
         by_agent = {row["agent"]: tokens(row["usage"]) for row in rows}
         assert by_agent == {name: sum_of(found) for name, found in of_agents.items()}
+
+        middle = sorted(one.at for one in self.made.all)[len(self.made.all) // 2]
+        for since in (middle - timedelta(seconds=30), middle - timedelta(minutes=7)):
+            words = "--since", since.isoformat(), "--json"
+            usages = [json.loads(done("stats", *words))["usage"]]
+            usages += [json.loads(done("stats", "--by", by, *words))["usage"] for by in BY]
+            assert usages == [usages[0]] * len(usages)
 
     def hits(self) -> None:
         for one in self.made.all[:: max(1, len(self.made.all) // 8)]:
