@@ -218,7 +218,7 @@ export class Writer {
     const isAnnotation = ANNOTATIONS.has(type);
     const from = isAnnotation ? undefined : (parentUuid ?? positions.get(lane)); // 2.15, 2.16
     const index = from === undefined ? -1 : this.#indexOf(from);
-    if (parentUuid !== undefined && index < 0) throw new Invalid(`there is no entry ${parentUuid}`);
+    if (from !== undefined && index < 0) throw new Invalid(`there is no entry ${from} to go below`);
     if (this.#indexOf(uuid) >= 0) throw new Invalid(`there is an entry ${uuid} already`); // 2.7
     const parent = index < 0 ? leafOf(this.#entries, lane) : index;
     const above = this.#entries[parent].uuid;
