@@ -345,7 +345,8 @@ def _short(value: Any) -> str:
 MARK: Final = b"sha256:"  # the bytes in each line that names a blob
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")
-_NAMED: Final = re.compile(MARK + b"([0-9a-f]{64})")
+METHOD_OF_BLOBS: Final = b"sha256"  # in each line that names a blob in any form of a handle
+_NAMED: Final = re.compile(rb'(?:sha256(?::|%3[Aa])|")([0-9a-f]{64})')
 
 
 class Blob(NamedTuple):
@@ -385,5 +386,8 @@ def blobs_needed(keys: Mapping[str, Any]) -> Iterator[Blob]:
 
 
 def hashes_named(line: bytes) -> set[str]:
-    """The hash of each blob that a line names, also in a quotation: blobs that must stay."""
+    """Return the hash of each blob that a line names in any form of a handle, also in a quotation.
+
+    Other strings of 64 hex digits are in the result too: these blobs must stay.
+    """
     return {found[1].decode() for found in _NAMED.finditer(line)}

@@ -21,7 +21,7 @@ import msgspec
 
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired
-from sessiontree.core.handle import MARK, Blob, hashes_named
+from sessiontree.core.handle import METHOD_OF_BLOBS, Blob, hashes_named
 from sessiontree.engine.logtree import LogTree
 from sessiontree.errors import CorruptionError
 from sessiontree.storage.blobs import ASIDE, Blobs
@@ -211,10 +211,11 @@ def _hashes_in(blocks: Iterator[bytes]) -> set[str]:
     rest = b""
     for block in blocks:
         text = rest + block
-        if MARK in text:
+        if METHOD_OF_BLOBS in text:
             named |= hashes_named(text)
         rest = text[-_LONGEST_NAME:]
     return named
 
 
-_LONGEST_NAME: Final = len(MARK) + 64
+_LONGEST_NAME: Final = 1_024
+"""More bytes than the longest name of a blob, from its method to its hash."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sessiontree import CorruptionError, Entry, Session, SessionNotFoundError, UsageError
+from sessiontree.core.codec import encode
 from sessiontree.core.handle import Handle
 from sessiontree.engine.gc import GcResult
 from sessiontree.storage.blobs import Blobs
@@ -233,6 +234,22 @@ def test_a_young_blob_and_a_named_one_stay(file: Path) -> None:
             age(blob, 8)
         assert main.gc(now=NOW).blobs == [stray]
         assert said(main.context(strict=True)) == [LONG]
+
+
+@for_each("form", [Handle.as_dict, lambda handle: str(handle).replace("256:", "256%3A")])
+def test_a_blob_stays_whatever_form_its_handle_has(
+    form: Callable[[Handle], Any], file: Path
+) -> None:
+    with Session.create(file) as main:
+        blob = main.blobs.put(b"content")
+        handle = form(Handle.blob(*blob, "text/plain"))
+        fields = {"handle": handle, "kind": "binary"}
+        line = encode({"type": "handle", "uuid": "h", "parentUuid": main.header.uuid, **fields})
+    with file.open("ab") as end:
+        end.write(line + b"\n")
+    age(Path(f"{file}.blobs") / blob.sha256, 8)
+    with Session.open(file) as main:
+        assert main.gc(now=LATER).blobs == []
 
 
 def test_blobs_named_by_the_evidence_of_a_repair_stay(file: Path) -> None:
