@@ -486,7 +486,7 @@ class _Opened:
             agent=None if owner is None else owner.program,
             made_by=maker or _text(metadata, "agent"),
             imported_from=imported_from,
-            copy_of=_text(origin, "id"),
+            copy_of=_text(origin, "id") or _text(metadata, "forkedFrom"),
             is_renamed=imported_from is not None and _is_given_here(named),
         )
 

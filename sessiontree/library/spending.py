@@ -51,6 +51,7 @@ The files of one conversation follow each other, as `conversations.originals_fir
 class _Place(NamedTuple):
     file: int  # the number of a file
     conversation: int  # that of its conversation
+    family: str  # the id of the conversation that its conversation was first forked from, or its id
     # The id of the conversation that changed its agent, of which it is a file or a fork; else None.
     changed: str | None
 
@@ -73,15 +74,18 @@ def _with_places(
     """Each file, and whether its converted answers count: no other file has them as they were."""
     number = count()
     changed: dict[str | None, str] = {}  # by the id of a conversation
+    families: dict[str, str] = {}  # likewise
     for conversation, files in enumerate(_conversations(sessions)):
         first = files[0][0]
         forked_from = next((changed[one.copy_of] for one, _ in files if one.copy_of in changed), "")
+        above = next((one.copy_of for one, _ in files if one.copy_of != one.id), None)
+        family = families.setdefault(first.id, families.get(above, above) if above else first.id)
         is_converted = [one.is_converted for one, _ in files]
         if forked_from or any(is_converted):
             changed[first.id] = forked_from or first.id
         for one, counts in files:
             keeps_converted = all(is_converted) and one is first
-            place = _Place(next(number), conversation, changed.get(first.id))
+            place = _Place(next(number), conversation, family, changed.get(first.id))
             yield place, one, counts, keeps_converted
 
 
@@ -132,10 +136,18 @@ class _CountedAnswer(msgspec.Struct, gc=False):
 def _keys(at: _Place, spent: Spent) -> Iterator[object]:
     """What copies of an answer may have in common.
 
+    Two answers without an id may have the same time and the same tokens. They are one only where a
+    conversation was forked from the other one, or if their entries have the same uuid.
+
     A fork of a conversation that changed its agent may have the answer as a conversion has it: with
     another id, or none, and the tokens that were written to a cache among the other ones.
     """
-    yield spent.copy_key
+    if spent.answer:
+        yield spent.copy_key
+    else:
+        yield at.family, spent.copy_key
+        if spent.entry:
+            yield spent.entry, spent.copy_key
     used = spent.usage
     if at.changed is not None and used.tokens:
         yield at.changed, spent.time, used.input + used.cache_write, used.output, used.cache_read

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import permutations
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import pytest
@@ -358,6 +359,35 @@ def test_a_label_of_the_leaf_is_on_the_last_answer_and_show_names_the_models(
     assert json.loads(done("show", one.id, "mark", "--json"))["message"]["role"] == "assistant"
     assert label["label"] == "mark"
     assert f"models         {MODELS[agent]}\n" in done("show", one.id)
+
+
+@pytest.mark.parametrize("agent", ["codex", "pi"])
+def test_answers_without_an_id_are_one_only_in_copies(top: Path, agent: str) -> None:
+    """Another session has answers of the same milliseconds and tokens as a forked one."""
+    made = MadeHome(top, 4)
+    one = made.of(agent)[0]
+    other, lines = one.file.read_text(), {each.key: str(uuid4()) for each in one.answers}
+    for old, new in ((one.id, id := str(uuid4())), (one.word, "other")):
+        other = other.replace(old, new)
+    for old, new in lines.items():  # pi has the ends of these as the ids of its lines
+        other = other.replace(old[:8], new[:8]).replace(old[-8:], new[-8:])
+    one.file.with_name(one.file.name.replace(one.id, id)).write_text(other)
+    twice = tuple(2 * count for count in sum_of(one.answers))
+    forks = {each.key: each for fork in made.all for each in fork.answers if fork.agent == agent}
+    forks = {key: each for key, each in forks.items() if each not in one.answers}
+    extra = sum_of([*forks.values()]) if forks else (0, 0, 0)
+
+    def counted() -> tuple[int, ...]:
+        rows = json.loads(done("stats", "--by", "agent", "--json"))["rows"]
+        return next(tokens(row["usage"]) for row in rows if row["agent"] == agent)
+
+    expected = tuple(map(sum, zip(twice, extra, strict=True)))
+    assert counted() == expected
+    done("backup")
+    assert counted() == expected
+    for file in one.file.parent.glob("*.jsonl"):
+        file.unlink()
+    assert counted() == expected
 
 
 def test_a_compressed_session_has_the_time_of_its_last_line(top: Path) -> None:
