@@ -17,6 +17,14 @@ import msgspec
 # Takes the kind of damage, the byte offset of its line, and the cause.
 Report = Callable[[str, int, str], None]
 # What a user can do about each kind of damage.
+_OF_AGENTS: Final = {"missing parent": "lost parent"}
+
+
+def kind_of_agents(kind: str) -> str:
+    """The kind of damage in an agent's file, which is never written: its next step is another."""
+    return _OF_AGENTS.get(kind, kind)
+
+
 NEXT_STEP: Final = {
     "header": "the other lines are read; 'repair' writes a new header and keeps the original",
     "blank": "nothing is lost; 'repair' removes the line",
@@ -36,6 +44,8 @@ NEXT_STEP: Final = {
     "object": "look at the line; it is not part of the tree",
     "missing parent": "the path starts at this entry; look for the lost line in a backup, or join "
     "the entry to the one before it with 'repair --relink'",
+    "lost parent": "the path starts at this entry; look for the lost line in a backup, or write a "
+    "sound copy with 'repair FILE -o NEW'",
     "late parent": "the tree is complete; the lines were reordered",
     "cycle": "the path ends here; the file was edited by hand or by a faulty program",
     "duplicate": "a child belongs to the last entry with this uuid that comes before the child",

@@ -30,7 +30,15 @@ from sessiontree.agents.base import (
 )
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import lines_in
-from sessiontree.core.damage import MAX_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
+from sessiontree.core.damage import (
+    MAX_FINDINGS,
+    UNKNOWN_TYPE,
+    Damage,
+    Note,
+    Notes,
+    kind_of_agents,
+    more_like_it,
+)
 from sessiontree.core.entry import Entry, bare_line, decode_leniently, decode_object
 from sessiontree.core.header import AGENT_SESSION_KEY, ORIGIN_START, origin_of
 from sessiontree.engine.logtree import HeaderLine
@@ -150,7 +158,8 @@ class TranslatedFile:
                 continue  # the source reports it, at the place in its own line
             place = self._place(each.offset)
             file = self._source.numbered(place.source).path
-            found.append(replace(each, file=file, line=place.number, offset=place.offset))
+            kind = kind_of_agents(each.kind)
+            found.append(Damage(file, place.number, place.offset, kind, each.cause))
         return sorted(found, key=lambda each: (each.file, each.offset))
 
     def _others(self) -> Iterator[Damage]:

@@ -188,7 +188,15 @@ PATIENCE_SECONDS: Final = 60.0
 
 _NOT_LOST: Final = frozenset(
     {
-        *("missing parent", "late parent", "cycle", "duplicate", "repeated", "reference"),
+        *(
+            "missing parent",
+            "lost parent",
+            "late parent",
+            "cycle",
+            "duplicate",
+            "repeated",
+            "reference",
+        ),
         *("foreign line", "open end", "blank", "bom", "crlf", "utf-8"),
     }
 )

@@ -373,7 +373,7 @@ class Order:
                 self._source.note("cycle", top.place, cause)
             else:
                 cause = f"the parent {top.parent} of entry {top.uuid} is not in the file"
-                self._source.note("missing parent", top.place, cause)
+                self._source.note("lost parent", top.place, cause)
             top.keep_original("parentUuid")
             top.parent = self._root
             yield from self._placed(top)

@@ -390,6 +390,19 @@ def test_answers_without_an_id_are_one_only_in_copies(top: Path, agent: str) -> 
     assert counted() == expected
 
 
+def test_the_step_after_a_lost_line_is_one_that_applies_to_an_agent_s_file(top: Path) -> None:
+    one = MadeHome(top, 4).of("pi")[0]
+    lines = one.file.read_text().splitlines(keepends=True)
+    one.file.write_text("".join([lines[0], *lines[2:]]))
+    told = run("verify", one.file)
+    assert "--relink" not in told.output
+    assert "lost parent" in told.stdout
+    assert "'repair FILE -o NEW'" in told.stdout
+    sound = top / "sound.jsonl"
+    done("repair", one.file, "-o", sound)
+    assert run("verify", sound).exit_code == 0
+
+
 def test_a_compressed_session_has_the_time_of_its_last_line(top: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     made = MadeHome(top, 4)
