@@ -396,7 +396,9 @@ class Search(Selected):
             help="Also entries in which programs keep their own data, such as requests.",
         ),
     ] = False
-    blobs: Annotated[bool, opt("--blobs", help="Also large texts, stored as blobs.")] = False
+    blobs: Annotated[
+        bool, opt("--blobs", help="Also large texts, stored as blobs; of a named FILE always.")
+    ] = False
     limit: Annotated[
         Positive | None,
         opt("--limit", metavar="N", help="Stop after so many entries."),
@@ -435,6 +437,12 @@ class SearchedFiles(NamedTuple):
     places: Sequence[str]
     selection: Selection
 
+    @property
+    def is_of_named(self) -> bool:
+        """True if each session is named; its import, which may be meant, has blobs."""
+        is_any = bool(self.given.session or self.given.places)
+        return is_any and not any(map(is_folder, self.places))
+
     def hits(
         self,
         files: Sequence[str],
@@ -450,7 +458,7 @@ class SearchedFiles(NamedTuple):
             tool=given.tool,
             since=moment_of_parameter("since", given.since),
             current=given.current,
-            blobs=given.blobs,
+            blobs=given.blobs or self.is_of_named,
             facts=facts,
             conversation=not given.everything,
         )

@@ -403,6 +403,22 @@ def test_the_step_after_a_lost_line_is_one_that_applies_to_an_agent_s_file(top: 
     assert run("verify", sound).exit_code == 0
 
 
+@pytest.mark.parametrize("agent", MODELS)
+def test_a_search_of_one_session_finds_long_texts_before_and_after_a_backup(
+    top: Path, agent: str
+) -> None:
+    one = MadeHome(top, 4).of(agent)[0]
+    prompt = json.dumps(one.prompts[0])
+    long = json.dumps(f"{one.prompts[0]} {'before ' * 20_000} deep-word {'after ' * 20_000}")
+    one.file.write_text(one.file.read_text().replace(prompt, long))
+    counts = []
+    for command in ("backup", "ls", "backup"):
+        words = "search", "deep-word", one.id, "--json"
+        counts.append(len(json.loads(done(*words))))
+        done(command)
+    assert counts == [1, 1, 1]
+
+
 def test_a_compressed_session_has_the_time_of_its_last_line(top: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     made = MadeHome(top, 4)
