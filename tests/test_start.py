@@ -34,10 +34,10 @@ SLOW: Final = {
 BUDGETS: Final = {
     ("--help",): 8,
     ("append", "s.jsonl", "--text", "x"): 88,
-    ("show", "s.jsonl"): 100,
+    ("show", "s.jsonl"): 101,
     ("context", "s.jsonl"): 93,
     ("label", "s.jsonl", "@", "start"): 89,
-    ("tree", "s.jsonl"): 99,
+    ("tree", "s.jsonl"): 101,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,
     ("stats", "s.jsonl"): 126,

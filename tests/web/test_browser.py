@@ -53,7 +53,7 @@ def outside(view: View, server: Server) -> list[str]:
 
 
 def live(view: View) -> None:
-    view.wait_for("document.body.dataset.live === 'yes'")
+    view.wait_for("document.body?.dataset.live === 'yes'")
 
 
 def call(id: str) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def test_a_session_that_is_gone_is_told_and_goes_on_when_it_is_back(
         live(view)
         content = file.read_bytes()
         file.unlink()
-        view.wait_for("document.body.dataset.live === 'problem'")
+        view.wait_for("document.body?.dataset.live === 'problem'")
         assert view.text("#told") == "The session is gone. The page goes on when it is there again."
         assert view.sees("answer 1")
         file.write_bytes(content)
@@ -303,7 +303,7 @@ def test_a_session_that_is_replaced_or_cut_is_shown_as_it_is_now(browser: Any, f
         file.write_bytes(content[: len(content) // 2])
         view.wait_for("!document.getElementById('list').innerText.includes('of another session')")
         file.write_bytes(b"not a session\n")
-        view.wait_for("document.body.dataset.live === 'problem'")
+        view.wait_for("document.body?.dataset.live === 'problem'")
         assert "cannot be read now" in view.text("#told")
         file.write_bytes(content)
         assert view.sees("of another session")
@@ -431,7 +431,7 @@ def test_the_end_of_the_server_is_told(browser: Any, file: Path) -> None:
         view = opened(browser, server)
         live(view)
         server.process.terminate()
-        view.wait_for("document.body.dataset.live === 'no'")
+        view.wait_for("document.body?.dataset.live === 'no'")
         assert "The server has ended" in view.text("#told")
         assert view.sees("answer 1")
 
