@@ -157,6 +157,14 @@ class Agent(Protocol):
         """The command that a session needs before its resume; None if it is not archived."""
         return None
 
+    def provider(self, home: str, files: Files) -> str | None:
+        """The provider of models that the user set, where a session has to name it; else None.
+
+        Args:
+            home: the first of the agent's folders of sessions.
+        """
+        return None
+
     def destination(
         self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: Files
     ) -> Destination:

@@ -159,6 +159,7 @@ class SessionSource(Protocol):
     metadata: dict[str, Any]
     header: Entry
     opened: str | None  # the time at which the other program goes on, or None
+    provider: str | None  # the provider of models that the other program is set to, or None
     lane: str | None  # the current lane; None for main
     tree: TreeIndex  # the index of the whole session
     leaf: int  # the row of the current leaf

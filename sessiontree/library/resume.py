@@ -277,7 +277,10 @@ def _converted(
     with Session.open(one.file, readonly=True) as session:
         original = Original(session.cursor, session.handles, session.file, session.disk)
         real = os.path.realpath(folder)
-        made = convert_to(original, agent.name, path_of, real, at, is_again=bool(there))
+        provider = agent.provider(folders_of(agent, environ)[0], AgentFiles(session.disk))
+        made = convert_to(
+            *(original, agent.name, path_of, real, at), provider=provider, is_again=bool(there)
+        )
         warnings = [*made.warnings, *(str(found) for found in session.damage)]
     if one.writer is not None:
         warnings.append(f"{one.writer} writes {one.file}; what it writes from now on is left out")

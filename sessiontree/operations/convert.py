@@ -85,14 +85,17 @@ def convert_to(
     cwd: str,
     opened: str,
     *,
+    provider: str | None,
     is_again: bool,
 ) -> ConversionResult:
     """Convert a session to be gone on with, in the folder `cwd`, from the time `opened` on.
 
+    The other program asks models of the `provider`, if that is known.
+
     `path_of` gives the path of the new file, by the name that the other program would give it. If
     the program has a file of the session already (`is_again`), the new one gets an id of its own.
     """
-    source, writer = _opened(original, to, cwd, opened, is_again=is_again)
+    source, writer = _opened(original, to, cwd, opened, provider, is_again=is_again)
     return _converted(source, writer, to, path_of(writer.default_name))
 
 
@@ -142,6 +145,7 @@ class ConvertedSession:
         self.metadata = reader.names().metadata
         self.header = reader.header
         self.opened: str | None = None
+        self.provider: str | None = None
         self.losses = Losses()
         size = reader.view.size
         title, count = self.title, len(self.tree)
@@ -369,6 +373,7 @@ def _opened(
     to: str,
     cwd: str | None = None,
     opened: str | None = None,
+    provider: str | None = None,
     *,
     is_again: bool = False,
 ) -> tuple[ConvertedSession, Writer]:
@@ -376,7 +381,7 @@ def _opened(
     if to not in TARGETS:
         raise UsageError(f"there is no target {to!r}; give one of {', '.join(TARGETS)}")
     source = ConvertedSession(original)
-    source.opened = opened
+    source.opened, source.provider = opened, provider
     if is_again:
         source.get_own_id()
     if cwd is not None:

@@ -199,18 +199,29 @@ AGENTS = [
 ]
 
 
+def places(folder: Path) -> tuple[Path, Path]:
+    """A home, in which Codex is set to ask the models of its test, and a folder to work in."""
+    home, project = folder / "home", folder / "The Project"
+    (home / ".codex").mkdir(parents=True)
+    (home / ".codex" / "config.toml").write_text('model_provider = "mock"')
+    project.mkdir()
+    return home, project
+
+
 def check(source: Path, agent: str, sends: Callable[..., list[Message]], folder: Path) -> None:
     """Resume a session in an agent; what it sends is our context, and then the next prompt."""
-    home, project = folder / "home", folder / "The Project"
-    home.mkdir()
-    project.mkdir()
+    home, project = places(folder)
     made = plan(facts_of(str(source)), agent, str(project), environ={"HOME": str(home)})
     with Session.open(source, readonly=True) as session:
         expected = flat(session.context().messages)
     with Session.open(made.file, readonly=True) as session:
         assert (session.verify(), session.notes) == ([], [])
         assert flat(session.context().messages) == expected
-    found = flat(sends(home, made))
+    check_sent(flat(sends(home, made)), expected)
+
+
+def check_sent(found: list[Any], expected: list[Any]) -> None:
+    """What was sent to a model has a context, and the next prompt near its end."""
     assert ("user", NEXT) in found[-8:]
     starts = (at for at in range(len(found)) if found[at : at + len(expected)] == expected)
     assert next(starts, None) is not None, (found, expected)
@@ -224,6 +235,28 @@ def test_an_agent_sends_what_our_session_holds(
     agent: str, sends: Callable[..., list[Message]], tmp_path: Path
 ) -> None:
     check(written(tmp_path), agent, sends, tmp_path)
+
+
+@pytest.mark.soak
+@each_agent
+def test_an_agent_goes_on_with_a_session_that_went_on_in_another(
+    agent: str, sends: Callable[..., list[Message]], tmp_path: Path
+) -> None:
+    home, project = places(tmp_path)
+
+    def planned(file: str, agent: str) -> Resumption:
+        return plan(facts_of(file), agent, str(project), environ={"HOME": str(home)})
+
+    first = planned(str(written(tmp_path)), agent)
+    sends(home, first)
+    other, goes_on = ("codex", sent_by_codex) if agent == "pi" else ("pi", sent_by_pi)
+    between = planned(first.file, other)
+    goes_on(home, between)
+    back = planned(between.file, agent)
+    assert back.file != first.file
+    with Session.open(between.file, readonly=True) as session:
+        expected = flat(session.context().messages)
+    check_sent(flat(sends(home, back)), expected)
 
 
 @pytest.mark.soak

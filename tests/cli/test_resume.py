@@ -243,6 +243,28 @@ def test_a_session_of_an_agent_goes_on_in_another_one(home: Path) -> None:
     assert any("custom entry" in loss["what"] for loss in made["notExpressed"])
 
 
+def test_codex_gets_a_session_with_the_provider_that_its_user_set(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = ours(home)
+    profile = "profile = 'p'\nmodel_provider = 'azure'\n"
+    cases = [
+        ("model = 'm'", "openai"),
+        ("model_provider = 'azure'", "azure"),
+        (profile + "[profiles.p]\nmodel_provider = 'own'", "own"),
+        (profile, "azure"),
+        ("model_provider = 1", "openai"),
+        ("model_provider =", "openai"),
+    ]
+    for number, (config, provider) in enumerate(cases):
+        codex = home / f"codex-{number}"
+        written(codex / "config.toml", []).write_text(config)
+        monkeypatch.setenv("CODEX_HOME", str(codex))
+        made = printed_json("resume", file, "--in", "codex")
+        first = json.loads(Path(made["file"]).read_text().splitlines()[0])
+        assert first["payload"]["model_provider"] == provider
+
+
 def test_exec_runs_the_agent_in_the_folder(home: Path) -> None:
     ours(home, agent="pi")
     program = home / "bin" / "pi"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,6 +25,7 @@ FOLDERS: Final = ("sessions", "archived_sessions")
 _ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _START: Final = "rollout-"
 _NAME: Final = re.compile(rf"{_START}[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
+_LARGEST_CONFIG: Final = 1 << 20
 _DATE: Final = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T")
 
 
@@ -74,6 +76,21 @@ class Codex(agent.Agent):
 
     def unarchive(self, id: str, file: str) -> str | None:
         return f"codex unarchive {id}" if FOLDERS[1] in file.split(os.sep) else None
+
+    def provider(self, home: str, files: agent.Files) -> str | None:
+        """The provider of `config.toml`, of the profile in force if it has one.
+
+        Codex lists each rollout in a database, and refuses to go on with one without a provider.
+        """
+        path = os.path.join(os.path.dirname(home), self.mcp.file)
+        try:
+            config = tomllib.loads((files.content(path, _LARGEST_CONFIG) or b"").decode())
+        except ValueError:
+            return None
+        profiles, name = config.get("profiles"), config.get("profile")
+        profile = profiles.get(name) if isinstance(profiles, dict) else None
+        given = [each.get("model_provider") for each in (profile, config) if isinstance(each, dict)]
+        return next((provider for provider in given if isinstance(provider, str)), None)
 
     def destination(
         self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files

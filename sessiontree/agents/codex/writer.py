@@ -40,6 +40,7 @@ _OPENAI_MODEL: Final = re.compile(r"(gpt|codex|o\d)\b", re.IGNORECASE)
 
 
 _EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh"})
+_PROVIDER: Final = "openai"  # which Codex asks if its user set no other
 
 Settings = tuple[str | None, str | None]
 """The id of the model and the effort, each None where Codex uses its own."""
@@ -120,10 +121,11 @@ class CodexWriter(writing.LogWriter[_Unit]):
             "originator": "sessiontree",
             "cli_version": VERSION,
             "source": "cli",
+            "model_provider": self._provider(),
         }
         if self._is_codex:
-            given = ("model_provider", "provider"), ("forked_from_id", "forkedFrom")
-            meta |= {key: facts[name] for key, name in given if isinstance(facts.get(name), str)}
+            if isinstance(above := facts.get("forkedFrom"), str):
+                meta["forked_from_id"] = above
             if isinstance(system := facts.get("system"), str):
                 meta["base_instructions"] = {"text": system}
         if isinstance(git := facts.get("git"), dict):
@@ -131,6 +133,10 @@ class CodexWriter(writing.LogWriter[_Unit]):
         elif branch := writing.text_in(facts.get("gitBranch")):
             meta["git"] = {"branch": branch}
         return meta
+
+    def _provider(self) -> str:
+        known = self._facts.get("provider") if self._is_codex else None
+        return known if isinstance(known, str) else self.source.provider or _PROVIDER
 
     def units_of(self, branch: WrittenBranch) -> tuple[int, Iterator[_Unit]]:
         steps = branch.steps
