@@ -23,6 +23,7 @@ Step = Literal[
     "see history",
     "import",
     "repair",
+    "repair copy",
     "keep nothing",
     "name agent",
     "name folder",

@@ -17,6 +17,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -193,6 +194,7 @@ class Reader(Protocol):
     is_of_lines: bool = True  # whether each message is one line
     has_facts_beside: bool = False  # whether facts of a session are in other files
     has_subagents: bool = False  # whether subagents have files of their own beside a session
+    has_header: bool = False  # whether the agent opens no file without the line of `is_header`
     needs_opening: bool = True  # whether a line is translated by what the first line says
     reads_twice: bool = False  # whether it reads a file for its structure first
     shares_origins: bool = False  # whether all entries of a converted line are of one entry
@@ -207,6 +209,35 @@ class Reader(Protocol):
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file with this start has this format."""
+
+    def is_header(self, line: Values) -> bool:
+        """Whether a line is the header of a file, which is its first line unless that is lost."""
+        return False
+
+    def lacks_header(self, head: bytes) -> bool:
+        """Whether the agent does not open a file with this start, because its header is lost."""
+        *lines, cut = head.split(b"\n")
+        whole = (found for line in lines if (found := values(line)) is not None)
+        first = next(whole, None) or leading_values(cut)
+        return self.has_header and first is not None and not self.is_header(first)
+
+    def made_header(self, source: AgentSource, id: str) -> dict[str, Any] | None:
+        """A header for a file whose own is lost; None if the agent needs none.
+
+        Args:
+            source: the file.
+            id: the id of the session.
+        """
+        return None
+
+    def id_of_lines(self, head: bytes, file: str) -> str:
+        """The id from which the uuids of lines are made that have none.
+
+        Args:
+            head: the start of the file.
+            file: its path or name.
+        """
+        return self.facts(head, b"").id or ""
 
     def record_in(self, head: bytes) -> str | None:
         """What a file with this start is in the agent's home, in words, if it is no session."""
@@ -282,6 +313,11 @@ class LineMaker:
                 "metadata": {**agent, **given},
             },
         )
+
+    def opening(self, opening: FileOpening, facts: AgentFacts, **metadata: Any) -> EntryDraft:
+        """The header of a file by how it begins; it is made if the file's own is lost."""
+        made = self.header(opening.line, facts, **metadata)
+        return made._replace(is_made=opening.header is None)
 
     def uuid(self, own: str | None, line: SourceLine, name: bytes = b"") -> str:
         """The agent's own uuid if it is free, else one derived from the line and a name."""
@@ -498,12 +534,131 @@ def lines_in(head: bytes, keys: LineKeys = ()) -> Iterator[bytes]:
         yield line.text
 
 
-def _placed(head: bytes) -> Iterator[SourceLine]:
-    offset = 0
-    for number, text in enumerate(head.split(b"\n"), 1):
-        if text:
-            yield SourceLine(LinePlace(0, number, offset), text)
-        offset += len(text) + 1
+def _placed(head: bytes, most: int | None = None) -> Iterator[SourceLine]:
+    """The lines of the start of a file, up to a number of them."""
+    offset, number = 0, 1
+    while offset < len(head) and number != most:
+        end = head.find(b"\n", offset)
+        end = len(head) if end < 0 else end
+        if end > offset:
+            yield SourceLine(LinePlace(0, number, offset), head[offset:end])
+        offset, number = end + 1, number + 1
+
+
+MAX_ABOVE_HEADER: Final = 20
+"""The lines of a file in which its header is looked for; lines may have been reordered."""
+
+
+class FileOpening(NamedTuple):
+    """How a file begins whose agent writes a header first."""
+
+    header: SourceLine | None  # None if it is lost
+    values: Values  # of the header; of one that is damaged those that are left
+    above: list[SourceLine]  # the lines before it; of a lost header those that were looked at
+    torn: SourceLine | None = None  # what is left of a lost header, if nothing can be read of it
+
+    def is_at(self, place: LinePlace) -> bool:
+        """True if the header is at a place."""
+        return self.header is not None and self.header.place == place
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the file has no line."""
+        return not self.above and self.header is None and self.torn is None
+
+    @property
+    def line(self) -> SourceLine:
+        """The line with the header; the first line of a file whose header is lost."""
+        first = [*filter(None, (self.header, self.torn)), *self.above[:1]]
+        return first[0] if first else SourceLine(START, b"")
+
+
+def opening_of(
+    lines: Iterator[SourceLine],
+    is_header: Callable[[Values], bool],
+    report: Report = unreported,
+) -> FileOpening:
+    """Take the header and the lines before it; a header that is lost or damaged is reported.
+
+    A first line that is not JSON is taken for what is left of the header.
+    """
+    above: list[SourceLine] = []
+    for line in islice(lines, MAX_ABOVE_HEADER):
+        found = line.values or leading_values(line.text)
+        if found is not None and is_header(found):
+            if line.values is None:
+                report("header", line.place, "the header is damaged; its readable part is used")
+            elif any(other.values is not None for other in above):
+                report("header", line.place, "the header is not the first line")
+            return FileOpening(line, found, above)
+        above.append(line)
+    if above and _is_torn_header(above[0]):
+        torn = above.pop(0)
+        report("header", torn.place, f"the header cannot be read; {_WITHOUT_HEADER}")
+        return FileOpening(None, Values({}), above, torn)
+    if above:
+        report("header", above[0].place, f"the header before this line is lost; {_WITHOUT_HEADER}")
+    return FileOpening(None, Values({}), above)
+
+
+def header_in(
+    lines: Iterator[Values], is_header: Callable[[Values], bool]
+) -> tuple[Values, Iterator[Values]]:
+    """The header among the first lines of a file, without keys if it is lost; the other lines."""
+    above: list[Values] = []
+    for line in islice(lines, MAX_ABOVE_HEADER):
+        if is_header(line):
+            return line, chain(above, lines)
+        above.append(line)
+    return Values({}), chain(above, lines)
+
+
+def first_time(lines: Iterable[SourceLine]) -> str | None:
+    """The time of the first of some lines that has one."""
+    found = (line.values.text("timestamp") for line in lines if line.values is not None)
+    return next(filter(None, found), None)
+
+
+def _is_torn_header(line: SourceLine) -> bool:
+    return line.values is None and decode_leniently(line.text.strip(_EMPTY)) is None
+
+
+_WITHOUT_HEADER: Final = "its facts come from the file's name and the other lines"
+
+
+def first_line(head: bytes, keys: LineKeys) -> Values | None:
+    """The first object in the start of a file; of a damaged line only a line of the agent.
+
+    One that is cut lacks keys.
+    """
+    first = next(first_values(head), None)
+    if first is None or _has_some(first, keys):
+        return first
+    for line in _placed(head.lstrip(_EMPTY), MAX_ABOVE_HEADER):
+        if (found := _values_again(line.text)) is not None:
+            return found
+        cut = map(leading_values, _beginnings(line.text))
+        found = next((left for left in cut if left is not None and _has_some(left, keys)), None)
+        if found is not None:
+            return found
+    return first
+
+
+def _has_some(line: Values, keys: LineKeys) -> bool:
+    return any(names <= set(line) for names in keys)
+
+
+def _beginnings(line: bytes) -> Iterator[bytes]:
+    """The ends of a line that may begin with an object, up to a number of them."""
+    start = -1
+    for _ in range(_MAX_BEGINNINGS):
+        start = line.find(b"{", start + 1)
+        if start < 0:
+            return
+        yield line[start:]
+
+
+_MAX_BEGINNINGS: Final = 16
 
 
 def _as_they_are(source: AgentSource, number: int, report: Report) -> Iterator[SourceLine]:
@@ -818,13 +973,12 @@ def first_values(head: bytes) -> Iterator[Values]:
     lines = _lines_again(head[start:])
     whole = [found for line in lines if (found := values(line)) is not None]
     yield from whole
-    cut = None
-    if not whole:
-        cut = leading_values(head[start:])
-    elif values(lines[-1]) is None:
-        cut = leading_values(lines[-1])
-    if cut is not None:
+    if not whole and (cut := leading_values(head[start:])) is not None:
         yield cut
+    if (whole or len(lines) > 1) and values(lines[-1]) is None:
+        cut = leading_values(lines[-1])
+        if cut is not None:
+            yield cut
 
 
 @lru_cache(maxsize=1)
@@ -850,19 +1004,20 @@ def leading_values(start: bytes) -> Values | None:
             at = _skip(text, at) + 1
             at = _skip(text, at)
             end = _JSON.raw_decode(text, at)[1]
-            if end == len(text):
+            after = _skip(text, end)
+            if text[after : after + 1] not in _ENDS_VALUE:  # at the end the value may be cut
                 break
             if isinstance(key, str):
                 found[key] = text[at:end].encode("utf-8", "replace")
-            at = _skip(text, end)
-            if text[at : at + 1] != ",":
+            if text[after] == "}":
                 break
-            at += 1
+            at = after + 1
     except (json.JSONDecodeError, RecursionError):
         pass
     return Values(found)
 
 
+_ENDS_VALUE: Final = (",", "}")
 # int() refuses thousands of digits; a string may have control characters
 _JSON: Final = json.JSONDecoder(parse_int=float, strict=False)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")

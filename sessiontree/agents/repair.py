@@ -3,10 +3,12 @@
 A line that is sound stays byte for byte. Each entry gets a line of its own; a fragment is left out,
 and so is a line that holds no entry, a second copy of a line, and the result of a call that is not
 in the file. An entry whose parent is not in the file is joined to the one before it, as it is read
-(`base.joins`). A lone surrogate and invalid UTF-8 become U+FFFD.
+(`base.joins`). A lone surrogate and invalid UTF-8 become U+FFFD. The header comes first; if it is
+lost and the agent needs one, it is made.
 
 Invariants: each change is reported once, with the place of its line; a file that needs no change is
-copied as it is; a copy of a copy changes nothing; the file is read twice, and no line is kept.
+copied as it is; a copy of a copy changes nothing; the file is read twice, to make a header once
+more, and no line is kept.
 """
 
 from __future__ import annotations
@@ -37,8 +39,15 @@ class _Plan(NamedTuple):
     calls: frozenset[str]
 
 
-def mended(reader: base.Reader, source: base.AgentSource, note: Note) -> Iterator[bytes]:
-    """The lines of the copy, without LF."""
+def mended(reader: base.Reader, source: base.AgentSource, id: str, note: Note) -> Iterator[bytes]:
+    """The lines of the copy, without LF.
+
+    Args:
+        reader: reads the file.
+        source: the file.
+        id: the session's id, for a header that is made.
+        note: called for each change.
+    """
     document = reader.whole_document(source)
     if document is not None:
         content, what = document
@@ -47,6 +56,8 @@ def mended(reader: base.Reader, source: base.AgentSource, note: Note) -> Iterato
         yield content
         return
     plan = _planned(reader, source)
+    opening = base.opening_of(base.numbered(source, reader.line_keys), reader.is_header)
+    yield from _first_line(reader, source, id, opening, note)
     seen: set[str] = set()
     before = b""
 
@@ -57,7 +68,9 @@ def mended(reader: base.Reader, source: base.AgentSource, note: Note) -> Iterato
             note(place, f"removed {cause}")
 
     for line in base.numbered(source, reader.line_keys, 0, report):
-        text = _opening(reader, line) if line.place.offset == 0 else line.text
+        if opening.is_at(line.place):
+            continue
+        text = line.text
         if (found := base.values(text)) is None:
             if line.text.strip(_AROUND):
                 note(line.place, f"removed {len(line.text):,} bytes that hold no whole entry")
@@ -80,13 +93,21 @@ def mended(reader: base.Reader, source: base.AgentSource, note: Note) -> Iterato
                 note(line.place, "ended the last line with a newline")
 
 
-def _opening(reader: base.Reader, line: base.SourceLine) -> bytes:
-    """The first line; of one that is cut what is left of it, if the agent needs one."""
-    if line.values is not None or not reader.needs_opening:
-        return line.text
-    left = base.leading_values(line.text)
-    is_known = left is not None and any(keys <= set(left) for keys in reader.line_keys)
-    return left.as_json() if left is not None and is_known else line.text
+def _first_line(
+    reader: base.Reader, source: base.AgentSource, id: str, opening: base.FileOpening, note: Note
+) -> Iterator[bytes]:
+    """The header, if the agent needs one."""
+    line = opening.header
+    if line is None:
+        made = None if opening.is_empty else reader.made_header(source, id)
+        if made is not None:
+            note(opening.line.place, "put a new header before the first entry")
+            yield base.json_of({key: value for key, value in made.items() if value is not None})
+        return
+    if any(other.values is not None for other in opening.above):
+        note(line.place, "moved the header to the first line")
+    text = line.text if line.values is not None else opening.values.as_json()
+    yield _Line(line, text, opening.values, note).cleaned()
 
 
 def _message_in(reader: base.Reader, line: base.Values) -> dict[str, Any]:

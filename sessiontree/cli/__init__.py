@@ -317,6 +317,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "see history": "'history FILE' and 'recover FILE' also take a file that was deleted",
     "import": "{command}",
     "repair": "{command}",
+    "repair copy": "{copy} writes it",
     "keep nothing": "--keep 0",
     "name agent": "--in claude-code",
     "name folder": "--cwd DIR, or once for all with 'sessiontree map-path OLD NEW'",
@@ -334,7 +335,8 @@ def _message(error: Exception) -> str:
         hint = _HINTS.get(error.step)
         file = shlex.quote(str(getattr(error, "file", "FILE")))
         command = in_quotes(f"sessiontree {error.step} {file}")
-        return f"{error} ({hint.format(command=command)})" if hint else str(error)
+        copy = in_quotes(f"sessiontree repair {file} -o NEW")
+        return f"{error} ({hint.format(command=command, copy=copy)})" if hint else str(error)
     if isinstance(error, FileNotFoundError) and not terminal.has_current_directory():
         return "the current directory was removed; change to another"
     if isinstance(error, OSError):

@@ -26,7 +26,8 @@ def kind_of_agents(kind: str) -> str:
 
 
 NEXT_STEP: Final = {
-    "header": "the other lines are read; 'repair' writes a new header and keeps the original",
+    "header": "the other lines are read; 'repair' writes a new header and keeps the original, for "
+    "an agent's file 'repair FILE -o NEW' in a copy",
     "blank": "nothing is lost; 'repair' removes the line",
     "bom": "nothing is lost; 'repair' removes the byte order mark",
     "crlf": "nothing is lost; 'repair' replaces CR LF with LF",

@@ -113,9 +113,12 @@ class FileStart(NamedTuple):
 
     @property
     def id_in_lines(self) -> str:
-        """The id that the lines give, which names those without a uuid; empty without one."""
+        """The id that the lines give, which names those without a uuid; empty without one.
+
+        Of an agent's file whose header is lost it is the id in its name.
+        """
         if self.agent is not None:
-            return self.agent.reader.facts(self.head, b"").id or ""
+            return self.agent.reader.id_of_lines(self.head, self.name)
         return str(self.header.get("id") or "")
 
 

@@ -28,7 +28,7 @@ from sessiontree.agents.base import (
     numbered,
     whole_value,
 )
-from sessiontree.agents.codex import rollout_of
+from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import (
     MAX_FINDINGS,

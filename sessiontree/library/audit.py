@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from sessiontree.agents import AGENTS, OWN
 from sessiontree.agents.base import MADE_ANEW
-from sessiontree.agents.codex import rollout_of
+from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.bulk import KINDS, OTHER, RESULTS, sizes_of
 from sessiontree.core.entry import decode_leniently, seconds_of
 from sessiontree.core.handle import MARK, blob_of

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from sessiontree.agents import AGENTS, HEAD
 from sessiontree.agents.agent import Agent
-from sessiontree.agents.codex import rollout_of
+from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.entry import decode_object, seconds_of
 from sessiontree.core.usage import EntryTally, FileCounts, Tally, Usage
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines, lines_as_read

@@ -11,7 +11,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,9 @@ from sessiontree.agents.agent import Agent, own_id
 from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.paths import is_of_windows
+from sessiontree.engine.opening import sniff_file
 from sessiontree.errors import (
+    MissingHeaderError,
     NothingToDoError,
     SessionNotFoundError,
     UsageError,
@@ -49,9 +51,10 @@ from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
-from sessiontree.storage.fs import FileSystem, real_path
+from sessiontree.storage.fs import DISK, FileSystem, real_path
 from sessiontree.storage.names import AgentFiles, Report
 from sessiontree.storage.place import is_address
+from sessiontree.storage.places import open_log
 from sessiontree.storage.sidecars import make_folders
 
 
@@ -162,6 +165,7 @@ def plan(
         NothingToDoError: the session has no messages.
         SessionNotFoundError: the working directory is gone.
         SessionExistsError: the agent has the session already.
+        MissingHeaderError: the session is the agent's own, and its header is lost.
     """
     own, id = maker_of(one)
     target = own if agent is None else named(agent)
@@ -177,6 +181,8 @@ def plan(
     folder = _folder(one, cwd)
     is_its_own = one.agent is not None and own is target and target.opens(one.file)
     is_its_own = is_its_own and agent_at(one.file, environ) is target
+    if is_its_own:
+        _check_header(one, target)
     if is_its_own and (target.cd_option or not _moves(one, folder, cwd)):
         found = _with_own(one, target, folder, cwd, environ)
         later = _later_in(given, one)
@@ -198,6 +204,21 @@ def _check_messages(one: SessionInfo) -> None:
     with Session.open(one.file, readonly=True) as session:
         if not any(session.reader.index().content_rows()):
             raise NothingToDoError(f"{one.file} has no messages, so there is nothing to resume")
+
+
+def _check_header(one: SessionInfo, agent: Agent) -> None:
+    """Refuse an agent's own file whose header is lost: the agent does not open such a file."""
+    with closing(open_log(DISK, one.file, readonly=True)) as log:
+        start = sniff_file(log)
+    if start.agent is None or not start.agent.reader.lacks_header(start.head):
+        return
+    error = MissingHeaderError(
+        f"the header of {one.file} is lost, and {agent.program} does not open a file without one; "
+        "replace the file with a sound copy",
+        one.file,
+        0,
+    )
+    raise with_step(error, "repair copy")
 
 
 def maker_of(one: SessionInfo) -> tuple[Agent | None, str | None]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.agents.codex import rollout_of
+from sessiontree.agents.codex.names import rollout_of
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.library.changes import changes_of
 from sessiontree.library.listing import SessionInfo, facts_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.agents.codex import rollout_of
+from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.codec import decoder
 from sessiontree.core.damage import MAX_FINDINGS, ignore
 from sessiontree.core.display import mask_then_cut, printable

@@ -23,7 +23,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
 from sessiontree.agents.base import AgentSource, LinePlace, PartOfSource, Reader
-from sessiontree.agents.codex import rollout_of
+from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_object, lane_of_subagent
@@ -91,7 +91,7 @@ class ForeignFile:
         lines = [*opening, (len(self._opening) + 1, line)]
         alone = PartOfSource(os.path.basename(self.files[number]), lines)
         for draft in reader.translate(alone, _unreported):
-            if draft.line.place.offset:  # the header of a file without one is at 0
+            if draft.line.place.offset >= lines[-1][0] and not draft.is_made:
                 found = decode(draft.encoded(), offset, ignore)
                 lane = lane_of_subagent(_agent(self.files[number])) if number else None
                 return replace(found, lane=lane or found.lane) if found is not None else None

@@ -41,7 +41,7 @@ def copied(log: Log, output: str, fs: FileSystem) -> list[RepairedLine]:
     def note(place: LinePlace, what: str) -> None:
         changes.append(RepairedLine(place.number, place.offset, what))
 
-    lines = mended(start.agent.reader, SourceFile(log), note)
+    lines = mended(start.agent.reader, SourceFile(log), start.session_id, note)
     create_file(fs, output, _in_blocks(lines))
     return changes
 

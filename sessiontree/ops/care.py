@@ -205,8 +205,9 @@ def repair(call: Call, given: Repair) -> RepairResult:
 
     A file of an agent stays as it is. With -o, its copy has each entry on a line of its own, joined
     to the entry before it if its parent is missing. Fragments, copies of lines, and results without
-    their call are left out; lone surrogates and invalid UTF-8 become U+FFFD. Each change is listed.
-    End the agent's program before you put NEW in the place of FILE.
+    their call are left out; lone surrogates and invalid UTF-8 become U+FFFD. A lost header is
+    written again. Each change is listed. End the agent's program before you put NEW in the place of
+    FILE.
     """
     if given.dry_run:
         if given.out is not None:

@@ -127,6 +127,7 @@ _STEPS: Final[Mapping[errors.Step | None, str]] = {
     "see history": "Check `file`; give lines in `lines`. For a deleted file, call file.history.",
     "import": "Import it with session.import, and give the id of the import.",
     "repair": "Repair it with health.repair, then call again.",
+    "repair copy": "Write the copy with health.repair and `out`.",
     "keep nothing": "Go on without a compaction, or give `keep` 0 to replace the whole context.",
     "name agent": "Give `agent`: the agent that goes on with it.",
     "name folder": "Give `cwd`: a folder that is there.",

@@ -9,7 +9,6 @@ of subagents that Gemini CLI keeps beside `session-<time>-<start of id>.jsonl`, 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
@@ -46,9 +45,6 @@ SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
 
 _CHAT_START: Final = "session-"
-_CHAT: Final = re.compile(rf"{_CHAT_START}.+-(\w{{8}})\.jsonl?")
-"""The name of a chat of Gemini CLI; the group is the start of its session's id."""
-
 _CHATS: Final = "chats"
 
 LARGEST_RESULT: Final = 64 * 1024 * 1024
@@ -137,8 +133,10 @@ def chat_id_in(file: str) -> str | None:
     """The start of the session's id in the name of a chat of Gemini CLI; None for another name."""
     if _CHAT_START not in file:  # as most paths, of which many are asked for in a search
         return None
-    found = _CHAT.fullmatch(os.path.basename(file))
-    return found[1] if found is not None else None
+    from sessiontree.agents.gemini.names import id_in  # slow to import, and few files are chats
+
+    stem, suffix = os.path.splitext(os.path.basename(file))
+    return id_in(stem) if suffix in (".jsonl", ".json") else None
 
 
 def project_of_chat(fs: FileSystem, file: str) -> str | None:

@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from sessiontree.agents.codex import FOLDERS, Rollout, rollout_of
+from sessiontree.agents.codex import FOLDERS
+from sessiontree.agents.codex.names import Rollout, rollout_of
 from sessiontree.storage.fs import FileSystem, Stat
 from sessiontree.storage.names import INDEX, read_side_file
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store, import_session
-from sessiontree.agents.codex import rollout_of
+from sessiontree.agents.codex.names import rollout_of
 from sessiontree.storage.rollouts import in_force
 from tests.agents import codex_driver
 from tests.agents.codex_driver import Codex, Json, running

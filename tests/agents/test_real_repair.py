@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from sessiontree import repair_file
+from sessiontree.agents.codex.reader import CodexReader
+from sessiontree.agents.gemini.reader import GeminiReader
+from sessiontree.agents.pi.reader import PiReader
 from tests.agents import claude_code, codex_driver
 from tests.agents.claude_code import conversation
 from tests.agents.codex_driver import running
@@ -128,3 +131,75 @@ def test_codex_goes_on_with_a_copy(tmp_path: Path) -> None:
         sent = json.dumps(codex.model.requests[-1]["input"])
     for said in ("say one", "say two", "say three", "answer 1", "answer 2", "answer 3"):
         assert said in sent
+
+
+def without_header(lines: list[bytes]) -> list[bytes]:
+    return lines[1:]
+
+
+def with_torn_header(lines: list[bytes]) -> list[bytes]:
+    return [lines[0][:60] + lines[1], *lines[2:]]
+
+
+def with_header_second(lines: list[bytes]) -> list[bytes]:
+    return [lines[1], lines[0], *lines[2:]]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(codex_driver.program() is None, reason="Codex is not installed")
+@pytest.mark.parametrize("damage", [without_header, with_torn_header, with_header_second])
+def test_codex_goes_on_with_a_copy_of_a_thread_whose_header_was_lost(
+    damage: Callable[[list[bytes]], list[bytes]], tmp_path: Path
+) -> None:
+    path = codex_driver.program()
+    assert path is not None
+    home = tmp_path / ".codex"
+    with running(path, home) as codex:
+        thread = codex.start()
+        codex.turn(thread, "say one")
+    file = files_of(home)[thread]
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert CodexReader("codex").lacks_header(b"".join(damage(lines)))
+    file.write_bytes(b"".join(damage(lines)))
+    with running(path, home) as codex, pytest.raises(AssertionError, match="thread/resume"):
+        codex.call("thread/resume", threadId=thread)
+    replaced(file, lambda content: content)
+    with running(path, home) as codex:
+        codex.call("thread/resume", threadId=thread)
+        codex.turn(thread, "say two")
+        sent = json.dumps(codex.model.requests[-1]["input"])
+    for said in ("say one", "answer 1", "say two"):
+        assert said in sent
+
+
+@has_pi
+@pytest.mark.parametrize("damage", [without_header, with_torn_header, with_header_second])
+def test_pi_opens_only_the_copy_of_a_session_whose_header_was_lost(
+    damage: Callable[[list[bytes]], list[bytes]], tmp_path: Path
+) -> None:
+    file = pi(tmp_path / "session.jsonl")
+    words = words_of(file.read_text())
+    file.write_bytes(b"".join(damage(file.read_bytes().splitlines(keepends=True))))
+    assert PiReader("pi").lacks_header(file.read_bytes())
+    command = ["node", str(Path(__file__).with_name("pi_session.mjs")), PI]
+    refused = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
+    assert "not a valid pi session" in refused.stderr
+    replaced(file, lambda content: content)
+    done = subprocess.run([*command, str(file)], check=True, capture_output=True, text=True)
+    assert words_of(done.stdout) == words
+
+
+@pytest.mark.skipif(not PROGRAM, reason="GEMINI_CLI does not name Gemini CLI")
+@pytest.mark.parametrize("damage", [without_header, with_torn_header])
+def test_gemini_opens_only_the_copy_of_a_chat_whose_header_was_lost(
+    damage: Callable[[list[bytes]], list[bytes]], tmp_path: Path
+) -> None:
+    file = gemini(tmp_path / "session.jsonl")
+    words = words_of(file.read_text())
+    file.write_bytes(b"".join(damage(file.read_bytes().splitlines(keepends=True))))
+    assert GeminiReader("gemini").lacks_header(file.read_bytes())
+    with pytest.raises(subprocess.CalledProcessError):
+        list(said_by("gemini_history", file))
+    replaced(file, lambda content: content)
+    (told,) = said_by("gemini_history", file)
+    assert words_of(json.dumps(told["history"])) == words

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from sessiontree.agents.codex import Rollout, rollout_of
+from sessiontree.agents.codex.names import Rollout, rollout_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.rollouts import (
     home_of,

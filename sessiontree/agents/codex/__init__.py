@@ -13,36 +13,18 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.agents import agent
+from sessiontree.agents.codex.names import thread_of
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
     from sessiontree.agents.codex.writer import CodexWriter
 
 FOLDERS: Final = ("sessions", "archived_sessions")
-_ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
-_START: Final = "rollout-"
-_NAME: Final = re.compile(rf"{_START}[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
 _LARGEST_CONFIG: Final = 1 << 20
 _DATE: Final = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T")
-
-
-class Rollout(NamedTuple):
-    """A session file, and the ids in its name."""
-
-    path: str
-    thread: str
-    segment: str
-
-
-def rollout_of(path: str) -> Rollout | None:
-    """What the name of a file says; None if it is not Codex's."""
-    if _START not in path:  # as most paths, of which many are asked for in a search
-        return None
-    found = _NAME.fullmatch(os.path.basename(path))
-    return None if found is None else Rollout(path, found[1], found[2] or found[1])
 
 
 class Codex(agent.Agent):
@@ -68,8 +50,11 @@ class Codex(agent.Agent):
         return ["resume", id]
 
     def own_id(self, file: str) -> str | None:
-        rollout = rollout_of(file)
-        return None if rollout is None else rollout.thread
+        return thread_of(file)
+
+    def id_in_name(self, stem: str, given: str) -> str | None:
+        """The name, for the lines may hold the id of the thread from which this one was forked."""
+        return thread_of(f"{stem}.jsonl") if not given or agent.is_uuid(given) else None
 
     def opens(self, file: str) -> bool:
         return self.own_id(file) is not None

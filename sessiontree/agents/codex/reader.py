@@ -25,14 +25,16 @@ Invariant: an entry of a file has the same uuid in each session that has the fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import base
+from sessiontree.agents.agent import is_uuid
 from sessiontree.agents.codex.items import ABOUT, is_prompt, is_turn
+from sessiontree.agents.codex.names import thread_of
 from sessiontree.agents.codex.repeats import SaidItems
 from sessiontree.agents.codex.tally import CodexTally, ParentReplay
 from sessiontree.core import limits
@@ -62,7 +64,7 @@ class Segment(msgspec.Struct, eq=False):
         id: its id.
         number: its `Place.source`.
         source: the file.
-        first: its first line; None if it has none.
+        opening: its first line, and what is before it.
         meta: what that line says of the session.
         is_own: whether it is of the opened thread.
         continues: where its history ends in another segment, or None.
@@ -72,7 +74,7 @@ class Segment(msgspec.Struct, eq=False):
     id: str
     number: int
     source: base.AgentSource
-    first: base.SourceLine | None
+    opening: base.FileOpening
     meta: base.Values
     is_own: bool
     continues: HistoryEnd | None
@@ -81,7 +83,12 @@ class Segment(msgspec.Struct, eq=False):
     @property
     def place(self) -> base.LinePlace:
         """The place of the first line."""
-        return base.START if self.first is None else self.first.place
+        return self.opening.line.place
+
+    @property
+    def thread(self) -> str:
+        """The id of its thread; empty if nothing has it."""
+        return self.meta.text("id") or thread_of(self.source.name) or ""
 
 
 def planned(source: base.AgentSource, report: base.Report) -> list[Segment]:
@@ -97,14 +104,14 @@ class _ReadPlan:
         self._known: dict[str, Segment | None] = {}
         self._chain: set[str] = set()
         self._opened = opened = _segment("", 0, source)
-        thread = opened.meta.text("id") or ""
+        thread = opened.thread
         ids = source.segments()
         opened.id = ids[-1] if ids else thread
         opened.is_own = True
         self._known[opened.id] = opened
         for id in ids[:-1]:
             older = self._found(id, opened)
-            if older is not None and older.meta.text("id") == thread:
+            if older is not None and older.thread == thread:
                 older.is_own = True
                 self._add(older)
         self._add(opened)
@@ -157,12 +164,31 @@ class _ReadPlan:
 
 
 def _segment(id: str, number: int, source: base.AgentSource) -> Segment:
-    first = next(base.numbered(source, _LINE_KEYS, number), None)
-    line = None if first is None else first.values
-    meta = base.Values({})
-    if line is not None and line.text("type") == "session_meta":
-        meta = line.inside("payload")
-    return Segment(id, number, source, first, meta, False, _base_of(meta.value("history_base")), [])
+    opening = _opening_of(source, number)
+    meta = opening.values.inside("payload")
+    base_of = _base_of(meta.value("history_base"))
+    return Segment(id, number, source, opening, meta, False, base_of, [])
+
+
+def _opening_of(
+    source: base.AgentSource, number: int, report: base.Report = base.unreported
+) -> base.FileOpening:
+    """How a file begins; a later `session_meta` may be of the thread that it was forked from."""
+    thread, is_first = thread_of(source.name), True
+
+    def is_own(line: base.Values) -> bool:
+        nonlocal is_first
+        was_first, is_first = is_first, False
+        id = line.inside("payload").text("id") or ""
+        if not _is_meta(line) or (thread is not None and is_uuid(id) and id != thread):
+            return False
+        return was_first or thread in (None, id)
+
+    return base.opening_of(base.numbered(source, _LINE_KEYS, number), is_own, report)
+
+
+def _is_meta(line: base.Values) -> bool:
+    return line.text("type") == _HEADER and "payload" in line
 
 
 def _base_of(named: Any) -> HistoryEnd | None:
@@ -180,9 +206,8 @@ def _count(named: Mapping[str, Any], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-_TYPES: Final = frozenset(
-    {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
-)
+_HEADER: Final = "session_meta"
+_TYPES: Final = frozenset({_HEADER, "response_item", "event_msg", "turn_context", "compacted"})
 _SIDE_TYPES: Final = _TYPES | {
     *("world_state", "token_usage_record", "dynamic_tools_updated", "security_risk_score"),
     *("realtime_item", "inter_agent_communication", "inter_agent_communication_metadata"),
@@ -200,16 +225,36 @@ _META: Final = {"isMeta": True}
 
 class CodexReader(base.Reader):
     message_key = "payload"
+    has_header = True
     line_keys = _LINE_KEYS
     has_facts_beside = True
     shares_origins = True
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first line has a type of Codex and a payload."""
-        first = next(base.first_values(head), None)
+        first = base.first_line(head, _LINE_KEYS)
         if first is None or first.text("type") not in _TYPES:
             return False
         return "payload" in first or b'"payload"' in head
+
+    def is_header(self, line: base.Values) -> bool:
+        return _is_meta(line)
+
+    def lacks_header(self, head: bytes) -> bool:
+        first = next(base.first_values(head), None)  # of a long line the payload may be cut
+        is_header = first is not None and first.text("type") == _HEADER
+        return not is_header and super().lacks_header(head)
+
+    def made_header(self, source: base.AgentSource, id: str) -> dict[str, Any]:
+        facts = _facts_of_lines(_opening_of(source, 0).above)
+        from sessiontree.agents.codex.writer import VERSION  # few headers are ever lost
+
+        meta = {"id": id, "timestamp": facts.created, "cwd": facts.cwd or ""}
+        meta |= {"originator": "sessiontree", "cli_version": VERSION, "source": "cli"}
+        return {"timestamp": facts.created, "type": _HEADER, "payload": meta}
+
+    def id_of_lines(self, head: bytes, file: str) -> str:
+        return self.facts(head, b"").id or thread_of(file) or ""
 
     def record_in(self, head: bytes) -> str | None:
         first = next(base.first_values(head), base.Values({}))
@@ -221,15 +266,20 @@ class CodexReader(base.Reader):
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         facts = base.AgentFacts()
         first: str | None = None
+        kinds: set[str | None] = set()
         for found in base.first_values(head):
             payload = found.inside("payload")
-            if found.text("type") == "session_meta" and facts.id is None:
+            kinds.add(found.text("type"))
+            if found.text("type") == _HEADER and facts.id is None:
                 facts = _facts(found, payload)
-            elif first is None and found.text("type") == "response_item":
+                continue
+            if facts.id is None:
+                facts = _with_facts_in(found, payload, facts)
+            if first is None and found.text("type") == "response_item":
                 first = _prompt_text(payload)
                 if first is not None and facts.id is not None:
                     break
-        if facts.id is None:
+        if facts.id is None and _HEADER in kinds:
             facts = _facts_of_cut_line(head)
         return replace(facts, first_message=first, is_continued=b'"history_base"' in head)
 
@@ -263,17 +313,20 @@ class CodexReader(base.Reader):
         segments = planned(source, report)
         opened = segments[-1]
         oldest = next(segment for segment in segments if segment.is_own)
-        if oldest.first is None:
+        if oldest.opening.is_empty:
             return
-        found = oldest.first.values or base.Values({})
-        is_meta = found.text("type") == "session_meta"
-        lines = base.LineMaker(self.name, report, opened.meta.text("id") or "")
-        rollout = _Rollout(lines, opened.meta, source.name)
-        facts = _facts(found, oldest.meta) if is_meta else base.AgentFacts()
-        facts = replace(facts, name=name_in(source.sidecar))
-        yield rollout.header(oldest.first, facts)
         for segment in segments:
-            yield from rollout.of_segment(segment, is_header=is_meta and segment is oldest)
+            _opening_of(segment.source, segment.number, report)
+        lines = base.LineMaker(self.name, report, opened.thread)
+        rollout = _Rollout(lines, opened.meta, source.name)
+        if oldest.opening.header is None:
+            facts = _facts_of_lines(oldest.opening.above)
+        else:
+            facts = _facts(oldest.opening.values, oldest.meta)
+        yield rollout.header(oldest.opening, replace(facts, name=name_in(source.sidecar)))
+        for segment in segments:
+            header = oldest.opening.header if segment is oldest else None
+            yield from rollout.of_segment(segment, header)
 
 
 class _HistoryItem(NamedTuple):
@@ -311,12 +364,12 @@ class _Rollout:
         self._provider = meta.text("model_provider")
         self._restore(_HistoryState(lines.root, [], SaidItems(), self._provider))
 
-    def header(self, line: base.SourceLine, facts: base.AgentFacts) -> base.EntryDraft:
+    def header(self, opening: base.FileOpening, facts: base.AgentFacts) -> base.EntryDraft:
         meta = self._meta
         given = meta.value("base_instructions")
         text = given.get("text") if isinstance(given, dict) else given
-        return self.lines.header(
-            line,
+        return self.lines.opening(
+            opening,
             facts,
             provider=self._provider,
             system=text if isinstance(text, str) else meta.text("instructions"),
@@ -325,16 +378,19 @@ class _Rollout:
             git=meta.value("git"),
         )
 
-    def of_segment(self, segment: Segment, *, is_header: bool) -> Iterator[base.EntryDraft]:
+    def of_segment(
+        self, segment: Segment, header: base.SourceLine | None
+    ) -> Iterator[base.EntryDraft]:
         """The entries of a file; of another thread's up to the last end of a history in it.
 
-        `is_header` is whether its first line is the header already.
+        `header` is the line that the header was made of, if it is in the file.
         """
         provider = segment.meta.text("model_provider")
         start = _HistoryState(self.lines.root, [], SaidItems(), provider)
         self._restore(start if segment.continues is None else self._states[segment.continues])
         self._segment = segment.id
         waiting = sorted(set(segment.ends), key=_place)
+        read = {other.place for other in (header, segment.opening.torn) if other is not None}
         last: Any = None
         after = 0
         for line in base.numbered(segment.source, _LINE_KEYS, segment.number, self.lines.report):
@@ -346,7 +402,7 @@ class _Rollout:
                 return
             last = ordinal if isinstance(ordinal, int) else last
             after = line.place.offset + len(line.text) + 1
-            if not (is_header and line.place == segment.place):
+            if line.place not in read:
                 yield from self.translated(line, found)
         for end in waiting:
             self._states[end] = self._state()
@@ -440,7 +496,7 @@ class _Rollout:
                 if mode_of(last, self._tier) is not None:
                     fields["serviceTier"] = self._tier
                 yield self._extra("usage", line, b" usage", fields, at)
-        elif kind == "session_meta":
+        elif kind == _HEADER:
             self._replay.note(payload.text("id"), payload.text("timestamp"), at)
         elif kind == "event_msg" and payload.text("type") == "thread_settings_applied":
             self._tier = payload.inside("thread_settings").text("service_tier")
@@ -512,6 +568,24 @@ def _facts(line: base.Values, meta: base.Values) -> base.AgentFacts:
     created = meta.text("timestamp") or line.text("timestamp")
     above = meta.text("forked_from_id")
     return base.AgentFacts(id=meta.text("id"), cwd=meta.text("cwd"), created=created, above=above)
+
+
+def _with_facts_in(
+    line: base.Values, payload: base.Values, known: base.AgentFacts
+) -> base.AgentFacts:
+    """The facts of a rollout whose header is lost, with those that a line adds."""
+    cwd = payload.text("cwd") if line.text("type") == "turn_context" else None
+    created = known.created or line.text("timestamp")
+    return replace(known, cwd=known.cwd or cwd, created=created)
+
+
+def _facts_of_lines(lines: Iterable[base.SourceLine]) -> base.AgentFacts:
+    """The facts in the first lines of a rollout whose header is lost."""
+    facts = base.AgentFacts()
+    for line in lines:
+        if line.values is not None:
+            facts = _with_facts_in(line.values, line.values.inside("payload"), facts)
+    return facts
 
 
 def _facts_of_cut_line(head: bytes) -> base.AgentFacts:

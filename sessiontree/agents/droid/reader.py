@@ -27,6 +27,7 @@ from typing import Any, Final
 import orjson
 
 from sessiontree.agents import base
+from sessiontree.agents.agent import is_uuid
 from sessiontree.core.message import THOUGHT_BLOCKS, begins_turn, block_text, blocks_of, kind_of
 from sessiontree.core.usage import Sums, Tally
 
@@ -35,6 +36,9 @@ _SIDE_TYPES: Final = frozenset(
     {_START, "agent_turn_outcome", "session_end", "session_settings", "todo_state"}
 )
 """The known types of lines that add nothing to a context."""
+
+_OWN_TYPES: Final = frozenset({"agent_turn_outcome", "compaction_state", "todo_state"})
+"""The types of lines that no other agent has."""
 
 _REMINDER: Final = "<system-reminder>"
 _CONTEXT: Final = "context-"
@@ -48,22 +52,24 @@ _MAX_UNTIMED: Final = 20
 
 
 class DroidReader(base.Reader):
+    has_header = True
     line_keys = _LINE_KEYS
 
     def recognises(self, head: bytes) -> bool:
-        """Whether the first object is a `session_start` with an id, a title and an owner."""
-        first = next(base.first_values(head), None)
-        return (
-            first is not None
-            and first.text("type") == _START
-            and bool(first.text("id"))
-            and "title" in first
-            and "owner" in first
-        )
+        """Whether the first object is a `session_start`, or a line that only Droid writes."""
+        first = base.first_line(head, _LINE_KEYS)
+        return first is not None and (self.is_header(first) or _is_of_droid(first))
+
+    def is_header(self, line: base.Values) -> bool:
+        """Whether a line is a `session_start` with an id, a title and an owner."""
+        is_start = line.text("type") == _START and bool(line.text("id"))
+        return is_start and "title" in line and "owner" in line
+
+    def made_header(self, source: base.AgentSource, id: str) -> dict[str, Any]:
+        return {"type": _START, "id": id, "title": _UNTITLED, "owner": "unknown", "version": 2}
 
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
-        lines = base.first_values(head)
-        first = next(lines, base.Values({}))
+        first, lines = base.header_in(base.first_values(head), self.is_header)
         created: str | None = None
         prompt: str | None = None
         for line in lines:
@@ -81,21 +87,32 @@ class DroidReader(base.Reader):
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         numbered = base.numbered(source, _LINE_KEYS, 0, report)
-        above: list[base.SourceLine] = []
-        for line in numbered:
-            if (first := line.values) is not None:
-                break
-            above.append(line)
-        else:
-            return
+        opening = base.opening_of(numbered, self.is_header, report)
+        first = opening.values
         lines = base.LineMaker(self.name, report, first.text("id") or "")
-        held, created = _until_time(numbered)
+        rest = chain(opening.above, numbered)
+        held, created = _until_time(rest)
         origin = first.text("parent")
         derived = [origin] if origin else None
-        yield lines.header(line, _facts_in(first, created), derivedFrom=derived)
+        yield lines.opening(opening, _facts_in(first, created), derivedFrom=derived)
         entries = _DroidEntries(lines)
-        for each in chain(above, held, numbered):
+        for each in chain(held, rest):
             yield from entries.translated(each)
+
+
+def _is_of_droid(line: base.Values) -> bool:
+    """Whether a line is one that Droid alone writes; a message of pi has a time of its own."""
+    if line.text("type") in _OWN_TYPES:
+        return "uuid" not in line
+    message = line.value("message")
+    ids = [line.text("id"), line.text("parentId") if "parentId" in line else _CONTEXT]
+    return (
+        line.text("type") == "message"
+        and bool(line.text("timestamp"))
+        and isinstance(message, dict)
+        and "timestamp" not in message
+        and all(id is not None and (id.startswith(_CONTEXT) or is_uuid(id)) for id in ids)
+    )
 
 
 def _until_time(numbered: Iterator[base.SourceLine]) -> tuple[list[base.SourceLine], str | None]:

@@ -45,6 +45,12 @@ class Gemini(agent.Agent):
 
         return GeminiWriter(source)
 
+    def id_in_name(self, stem: str, given: str) -> str | None:
+        """The name, which has the start of the id, counts for a log whose header is lost."""
+        from sessiontree.agents.gemini.names import id_in
+
+        return None if given else id_in(stem)
+
     def resume(self, id: str, file: str) -> list[str]:
         return ["--resume", id]
 

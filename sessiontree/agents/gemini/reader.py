@@ -13,11 +13,15 @@ becomes a branch, or a compaction where it begins with a summary. What a model g
 becomes a `custom` entry: notes for people (`info`, `warning`, `error`), a user message that Gemini
 CLI leaves out when it resumes, and a message that is replaced at once.
 
+A log whose header is lost is recognised by its first line. Its id is one that a line near the start
+sets, else the start of the id in the file's name; its start is the time of its first message.
+
 The chats of subagents are in a folder named by the session's id; each is a lane below its call.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -43,8 +47,10 @@ from sessiontree.agents.gemini.messages import (
     messages_of,
     parts_of,
 )
+from sessiontree.agents.gemini.names import id_in
 from sessiontree.core import limits
 from sessiontree.core.entry import decode_leniently, lane_of_subagent
+from sessiontree.core.header import stem_of
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import text_of
 from sessiontree.core.salvage import End
@@ -137,11 +143,18 @@ _LINE_KEYS: Final = (
     frozenset({"$set"}),
     frozenset({"$rewindTo"}),
 )
+_SET_KEYS: Final = ("messages", "lastUpdated", "sessionId", "summary", "directories")
+"""Keys of which a line of a log sets one."""
+
+_LOOK: Final = 64 * 1024
+"""The bytes at the start of a log in which an id is looked for if the header is lost."""
+
 _OPENING: Final = 4096
 """The bytes at the start of a document that hold those keys."""
 
 
 class GeminiReader(base.Reader):
+    has_header = True
     line_keys = _LINE_KEYS
     has_subagents = True
     has_facts_beside = True
@@ -149,12 +162,36 @@ class GeminiReader(base.Reader):
     shares_origins = True
 
     def recognises(self, head: bytes) -> bool:
-        """Whether the first object has `sessionId` and `projectHash`."""
-        first = _first(head)
-        return "sessionId" in first and "projectHash" in first and "uuid" not in first
+        """Whether the first object has `sessionId` and `projectHash`, or is a line of a log."""
+        if self.is_header(_first(head)):
+            return True
+        line = base.first_line(head, _LINE_KEYS)
+        return line is not None and (self.is_header(line) or _is_of_log(line))
+
+    def is_header(self, line: base.Values) -> bool:
+        return "sessionId" in line and "projectHash" in line and "uuid" not in line
+
+    def id_of_lines(self, head: bytes, file: str) -> str:
+        return self.facts(head, b"").id or id_in(stem_of(file)) or ""
+
+    def lacks_header(self, head: bytes) -> bool:
+        """See `Reader.lacks_header`; Gemini CLI takes a header from any line."""
+        lines = head.split(b"\n")
+        return not _is_document(lines) and not any(map(self.is_header, _values_of(lines)))
+
+    def made_header(self, source: base.AgentSource, id: str) -> dict[str, Any]:
+        left = _left_of_header(line.text for line in base.numbered(source, _LINE_KEYS))
+        project = (_project_in(source) or "").encode("utf-8", "replace")
+        hashed = hashlib.sha256(project).hexdigest()  # Gemini CLI wants one, and compares none
+        made = {"sessionId": left.text("sessionId") or id, "projectHash": hashed}
+        return {**made, "startTime": left.text("startTime"), "kind": "main"}
 
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         first = _first(head)
+        if not self.is_header(first):
+            lines = list(base.lines_in(head[:_LOOK], _LINE_KEYS))
+            first, _ = base.header_in(_values_of(lines), self.is_header)
+            first = first if "sessionId" in first else _left_of_header(lines)
         name = first.text("summary")
         for start, end in lines_with(b'"summary"', tail, len(tail)):
             name = _summary_in(tail[start:end]) or name
@@ -222,17 +259,20 @@ class GeminiReader(base.Reader):
             yield from self._document(source, report)
             return
         lines = base.numbered(source, _LINE_KEYS, 0, report)
-        first = next(lines, base.SourceLine(base.START, b""))
-        opening = first.values or base.leading_values(first.text) or base.Values({})
-        made = base.LineMaker(self.name, report, opening.text("sessionId") or "")
+        opening = base.opening_of(lines, self.is_header, report)
+        first, keys = opening.line, opening.values
+        if opening.header is None:
+            texts = (line.text for line in base.numbered(source, _LINE_KEYS))
+            keys = _left_of_header(_within(_LOOK, texts))
+        id = keys.text("sessionId") or id_in(stem_of(source.name)) or ""
+        made = base.LineMaker(self.name, report, id)
         chat = _Chat(made, source)
-        yield chat.header(first, opening, _project_in(source))
-        if first.values is None:
-            yield from chat.take(first)
-        messages = opening.value("messages")
+        header = chat.header(first, keys, _project_in(source))
+        yield header._replace(is_made=opening.header is None)
+        messages = keys.value("messages")
         if isinstance(messages, list):
             yield from chat.replaced(messages, first)
-        for line in lines:
+        for line in chain(opening.above, lines):
             yield from chat.take(line)
         yield from chat.finish()
         yield from _subagents(source, made, chat)
@@ -655,6 +695,49 @@ def _summary_in(line: bytes) -> str | None:
     return key.text("summary") if key is not None else None
 
 
+def _is_of_log(line: base.Values) -> bool:
+    """Whether a line is one of a log, and none of another program."""
+    if "uuid" in line:
+        return False
+    change = line.inside("$set")
+    is_message = line.text("type") in _MESSAGES | _NOTES and "content" in line
+    return (
+        (is_message and bool(line.text("id")) and bool(line.text("timestamp")))
+        or any(key in change for key in _SET_KEYS)
+        or bool(line.text("$rewindTo"))
+    )
+
+
+def _left_of_header(lines: Iterable[bytes]) -> base.Values:
+    """What the lines of a log say of a header that is lost: the id, the time of the first."""
+    id: str | None = None
+    time: str | None = None
+    for line in lines:
+        if id is None and b'"sessionId"' in line:
+            found = base.values(line) or base.leading_values(line) or base.Values({})
+            id = found.text("sessionId") or found.inside("$set").text("sessionId")
+        if time is None:
+            times = (message.text("timestamp") for message in _values_of(_messages_in([line])))
+            time = next(filter(None, times), None)
+        if id is not None and time is not None:
+            break
+    left = {"sessionId": id, "startTime": time}
+    return base.Values({key: json_of(value) or b"" for key, value in left.items() if value})
+
+
+def _within(size: int, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines in the first bytes of a file."""
+    for line in lines:
+        size -= len(line) + 1
+        if size < 0:
+            return
+        yield line
+
+
+def _values_of(lines: Iterable[bytes]) -> Iterator[base.Values]:
+    return (found for found in map(base.values, lines) if found is not None)
+
+
 def _cwd(opening: base.Values) -> str | None:
     folders = opening.value("directories")
     first = folders[0] if isinstance(folders, list) and folders else None
@@ -723,7 +806,8 @@ def _takes_lines(lines: Iterable[bytes]) -> bool:
     else:
         if start and start[0].rstrip() == b"{":  # as every program begins such a document
             return True
-    return b'"messages"' in b"\n".join(start)[:_OPENING]
+    opening = b"\n".join(start)[:_OPENING]
+    return b'"messages"' in opening.partition(b'"$set"')[0]  # in a log a line sets them
 
 
 def _messages_of(document: bytes) -> Iterator[tuple[int, bytes]]:

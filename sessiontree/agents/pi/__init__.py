@@ -42,6 +42,12 @@ class Pi(agent.Agent):
 
         return PiWriter(source)
 
+    def id_in_name(self, stem: str, given: str) -> str | None:
+        """The name counts for a file whose header is lost."""
+        from sessiontree.agents.pi.names import id_in
+
+        return None if given else id_in(stem)
+
     def resume(self, id: str, file: str) -> list[str]:
         return ["--session", file]
 

@@ -15,16 +15,22 @@ The differences:
 - A compaction without a system message says that none is in force.
 
 A compaction that keeps nothing names itself as the first kept entry, as in version 2.
+
+A file whose header is lost is recognised by its first entry. Its id is that in the file's name, and
+its start the time of its first entry; nothing has the working directory.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sessiontree.agents import base
+from sessiontree.agents.pi.names import id_in
 from sessiontree.core.header import KEY as ORIGIN
+from sessiontree.core.header import stem_of
 from sessiontree.core.message import text_of
 from sessiontree.core.usage import EntryTally, Tally
 from sessiontree.text.pattern import lines_with
@@ -50,6 +56,9 @@ _LISTS: Final = frozenset({"assistant", "toolResult"})
 """The roles whose content is a list of blocks, never a string."""
 
 _EDITABLE: Final = _LISTS | {"user", "custom"}
+_HOOK: Final = b'"hookMessage"'
+"""The role of a custom message in version 2."""
+
 _TOP: Final = "root"
 """What pi names as left where no entry was the leaf."""
 
@@ -60,32 +69,49 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class PiReader(base.Reader):
+    has_header = True
     line_keys = _LINE_KEYS
     message_key = "message"
     parent_key = "parentId"
 
     def recognises(self, head: bytes) -> bool:
-        """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
+        """Whether the first object is a header of version 2 or 3, or an entry of pi."""
         first = next(base.first_values(head), None)
+        if first is not None and self.is_header(first):
+            return True
+        entry = base.first_line(head, _LINE_KEYS)
+        return entry is not None and (self.is_header(entry) or _is_entry(entry))
+
+    def is_header(self, line: base.Values) -> bool:
+        """Whether a line is a header of version 2 or 3, with neither `uuid` nor `format`."""
         return (
-            first is not None
-            and first.text("type") == "session"
-            and first.value("version") in (2, 3)
-            and "id" in first
-            and "uuid" not in first
-            and "format" not in first
+            line.text("type") == "session"
+            and line.value("version") in (2, 3)
+            and bool(line.text("id"))
+            and "uuid" not in line
+            and "format" not in line
         )
 
+    def made_header(self, source: base.AgentSource, id: str) -> dict[str, Any]:
+        """See `Reader.made_header`; pi itself brings version 2 to version 3."""
+        is_of_2 = any(_HOOK in line for _, line in source.lines())
+        time = base.first_time(base.numbered(source, _LINE_KEYS))
+        return {"type": "session", "version": 2 if is_of_2 else 3, "id": id, "timestamp": time}
+
+    def id_of_lines(self, head: bytes, file: str) -> str:
+        return self.facts(head, b"").id or id_in(stem_of(file)) or ""
+
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
-        lines = base.first_values(head)
-        header = next(lines, base.Values({}))
-        first = next((text for entry in lines if (text := _prompt_in(entry))), None)
+        header, lines = base.header_in(base.first_values(head), self.is_header)
+        created, first = header.text("timestamp"), None
+        for line in lines:
+            created = created or line.text("timestamp")
+            if (first := _prompt_in(line)) is not None:
+                break
         name = next(
             (entry.text("name") for part in (tail, head) for entry in _named_in(part)), None
         )
-        return base.AgentFacts(
-            header.text("id"), header.text("cwd"), name or None, first, header.text("timestamp")
-        )
+        return base.AgentFacts(header.text("id"), header.text("cwd"), name or None, first, created)
 
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         message = body.get("message")
@@ -102,16 +128,24 @@ class PiReader(base.Reader):
         return EntryTally()
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
-        entries: _Entries | None = None
-        for line in base.numbered(source, _LINE_KEYS, 0, report):
-            if entries is not None:
-                yield from entries.translated(line)
-                continue
-            header = line.values
-            if header is not None and header.text("type") == "session":
-                lines = base.LineMaker(self.name, report, header.text("id") or "")
-                entries = _Entries(lines, source)
-                yield entries.header(line, header)
+        numbered = base.numbered(source, _LINE_KEYS, 0, report)
+        opening = base.opening_of(numbered, self.is_header, report)
+        id = opening.values.text("id") or id_in(stem_of(source.name)) or ""
+        entries = _Entries(base.LineMaker(self.name, report, id), source)
+        yield entries.header(opening)
+        for line in chain(opening.above, numbered):
+            yield from entries.translated(line)
+
+
+def _is_entry(line: base.Values) -> bool:
+    """Whether a line is an entry of pi, and none of another program."""
+    return (
+        line.text("type") in _KNOWN
+        and bool(line.text("id"))
+        and bool(line.text("timestamp"))
+        and "parentId" in line
+        and "uuid" not in line
+    )
 
 
 def _link_of(line: base.Values) -> base.Link | None:
@@ -142,16 +176,16 @@ class _Entries:
         self._roles: dict[str, str] = {}
         self._prompts: dict[str, _Prompt] = {}
 
-    def header(self, line: base.SourceLine, header: base.Values) -> base.EntryDraft:
-        facts = base.AgentFacts(
-            header.text("id"), header.text("cwd"), created=header.text("timestamp")
-        )
+    def header(self, opening: base.FileOpening) -> base.EntryDraft:
+        header = opening.values
+        created = header.text("timestamp") or base.first_time(opening.above)
+        facts = base.AgentFacts(header.text("id"), header.text("cwd"), created=created)
         rest = {
             key: header.fragment(key)
             for key in header
             if key not in ("type", "version", "id", "cwd", "timestamp") and key not in _OURS
         }
-        return self.lines.header(line, facts, agentVersion=header.value("version"), **rest)
+        return self.lines.opening(opening, facts, agentVersion=header.value("version"), **rest)
 
     def translated(self, line: base.SourceLine) -> Iterator[base.EntryDraft]:
         lines = self.lines
@@ -240,7 +274,7 @@ class _Entries:
         role = message.get("role")
         if isinstance(role, str):
             self._roles[uuid] = role
-        if role == "hookMessage":  # its name in pi's version 2
+        if role == "hookMessage":
             fields["message"] = {**message, "role": "custom"}
         elif role == "system":
             prompt = self._prompts[uuid] = self._prompts.get(uuid, _Prompt()).patched(message)
