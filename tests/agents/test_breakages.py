@@ -13,6 +13,7 @@ import pytest
 
 from sessiontree import Session, Store, repair_file
 from sessiontree.agents import base, recognise
+from sessiontree.core.message import text_of
 from tests.agents import test_codex, test_gemini, test_pi
 from tests.agents.conftest import CLAUDE_CODE
 from tests.support.breakages import broken
@@ -138,13 +139,34 @@ def test_a_repaired_copy_has_every_message_and_no_damage(
         copy.unlink()
 
 
+def phrases_of(said: str) -> set[str]:
+    """Runs of words in a message, long enough to be found by no other."""
+    runs = re.findall(r"\w+(?: \w+){2,5}", text_of(json.loads(said)))
+    return {run for run in runs if len(run) > 14}
+
+
+def exported(file: Path, content: bytes) -> str:
+    file.write_bytes(content)
+    with Session.open(file, readonly=True) as session:
+        return "".join(session.to_markdown())
+
+
 @in_soak("count", 12, 100)
-def test_no_message_of_a_real_transcript_is_missing_from_the_tree(
+def test_no_message_of_a_real_transcript_is_missing_from_tree_search_and_export(
     count: int, tmp_path: Path
 ) -> None:
-    rng = Random(count)
+    rng, file = Random(count), tmp_path / "session.jsonl"
     contents = [path.read_bytes() for path in REAL]
     real = [each for each in contents if recognise(each) and len(each.splitlines()) > 4]
-    for _ in range(count):
+    for turn in range(count):
         whole = rng.choice(real)
-        check(tmp_path / "session.jsonl", whole, broken(whole.splitlines(), rng, 3))
+        before = exported(file, whole)
+        damaged = broken(whole.splitlines(), rng, 3)
+        check(file, whole, damaged)
+        standing = [said for line, said in messages_of(whole) if line in damaged]
+        phrases = set().union(*map(phrases_of, standing))
+        phrases = {phrase for phrase in phrases if phrase in before}
+        after = exported(file, damaged)
+        assert [phrase for phrase in phrases if phrase not in after] == [], turn
+        for phrase in rng.sample(sorted(phrases), min(2, len(phrases))):
+            assert list(Store(tmp_path).search(f'"{phrase}"')), (turn, phrase)

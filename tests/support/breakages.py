@@ -11,13 +11,17 @@ _GONE: Final = rb"\g<1>gone\g<2>\g<3>"
 
 
 def broken(lines: list[bytes], rng: Random, times: int) -> bytes:
-    """A file of some lines, broken in several places; its first and its last line stay whole."""
+    """A file of some lines, broken in several places, now and then the first; not the last."""
     parts = [line + b"\n" for line in lines]
-    apart = range(1, len(parts) - 2, 3)  # whose marks cannot be told from each other's
-    for at in rng.sample(apart, min(times, len(apart))):
+    is_first = not rng.randrange(3) and len(parts) > 5
+    apart = range(3 if is_first else 1, len(parts) - 2, 3)  # whose marks cannot be told apart
+    places = rng.sample(apart, min(times, len(apart)))
+    for at in [0, *places] if is_first else places:
         part = parts[at]
         kind = rng.choice(["cut", "torn", "lost", "doubled", "fused", "reordered", "orphaned"])
-        if kind == "cut":
+        if kind == "orphaned" and not at:
+            parts[at] = bytes(len(part) - 1) + b"\n"
+        elif kind == "cut":
             parts[at] = part[: rng.randrange(len(part) + 1)] + b"\n"
         elif kind == "torn":
             parts[at] = part[: rng.randrange(len(part) + 1)]
