@@ -637,6 +637,8 @@ def first_line(head: bytes, keys: LineKeys) -> Values | None:
     for line in _placed(head.lstrip(_EMPTY), MAX_ABOVE_HEADER):
         if (found := _values_again(line.text)) is not None:
             return found
+        if b"\0" in line.text:  # a database has lines of agents, too
+            return first
         cut = map(leading_values, _beginnings(line.text))
         found = next((left for left in cut if left is not None and _has_some(left, keys)), None)
         if found is not None:

@@ -220,17 +220,6 @@ def test_the_working_directory_of_codex_is_in_a_later_line(tmp_path: Path) -> No
     assert (meta["id"], meta["cwd"]) == (UUID, "/home/me/app")
 
 
-def test_a_fork_of_codex_without_its_header_does_not_take_its_parents_id(tmp_path: Path) -> None:
-    parent = {"id": "01a204d6-bb78-7c23-9189-0f45fcad1c27", "cwd": "/p"}
-    meta = {"type": "session_meta", "timestamp": "t", "payload": parent}
-    file = tmp_path / NAMES["codex"]
-    test_codex.written(file, meta, test_codex.said("user", "hello"))
-    file.write_bytes(file.read_bytes().split(b"\n", 1)[1])
-    assert facts_of(str(file)).id == UUID
-    with Session.open(file, readonly=True) as session:
-        assert session.id == UUID
-
-
 @for_each("agent", ["pi", "codex"])
 def test_an_import_goes_on_after_the_header_is_lost(tmp_path: Path, agent: str) -> None:
     file, first, rest = parts_of(agent, tmp_path)

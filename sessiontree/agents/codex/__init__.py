@@ -53,8 +53,8 @@ class Codex(agent.Agent):
         return thread_of(file)
 
     def id_in_name(self, stem: str, given: str) -> str | None:
-        """The name, for the lines may hold the id of the thread from which this one was forked."""
-        return thread_of(f"{stem}.jsonl") if not given or agent.is_uuid(given) else None
+        """The name counts for a file whose header is lost."""
+        return None if given else thread_of(f"{stem}.jsonl")
 
     def opens(self, file: str) -> bool:
         return self.own_id(file) is not None

@@ -32,7 +32,6 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import base
-from sessiontree.agents.agent import is_uuid
 from sessiontree.agents.codex.items import ABOUT, is_prompt, is_turn
 from sessiontree.agents.codex.names import thread_of
 from sessiontree.agents.codex.repeats import SaidItems
@@ -180,7 +179,7 @@ def _opening_of(
         nonlocal is_first
         was_first, is_first = is_first, False
         id = line.inside("payload").text("id") or ""
-        if not _is_meta(line) or (thread is not None and is_uuid(id) and id != thread):
+        if not _is_meta(line):
             return False
         return was_first or thread in (None, id)
 
