@@ -1593,8 +1593,9 @@ class Session(metaclass=KnowsNearNames):
 
         Args:
             to: `pi` makes a version 3 session of the pi coding agent with the whole tree.
-                `claude-code` makes a transcript of Claude Code, `codex` a rollout of Codex and
-                `gemini` a chat of Gemini CLI, each with the conversation of each branch. `atif`
+                `claude-code` makes a transcript of Claude Code, `codex` a rollout of Codex,
+                `gemini` a chat of Gemini CLI and `qwen` a session of Qwen Code, each with the
+                conversation of each branch. `atif`
                 makes a file in the Agent Trajectory Interchange Format 1.7 with
                 the current path, also with the messages that were compacted away.
             file: the new file; by default a file in the current directory, with a name that the

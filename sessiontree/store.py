@@ -412,8 +412,8 @@ class Store:
         since an earlier backup is not read again.
 
         Args:
-            paths: files and folders of agents; by default the folders where Claude Code, Codex, pi,
-                Gemini CLI and Droid keep their sessions.
+            paths: files and folders of agents; by default the folders where all agents that are
+                read keep their sessions.
             cache: the folder for the sizes and times of the files that were seen; by default the
                 user's folder of caches. Without it a backup takes longer, and does the same.
             each: called with each session that is new or has new entries, as soon as it is kept.

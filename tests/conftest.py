@@ -40,7 +40,13 @@ _NO_HOME: Final = tempfile.mkdtemp(prefix="no-home-")
 
 atexit.register(shutil.rmtree, _NO_HOME, ignore_errors=True)
 os.environ["XDG_CACHE_HOME"] = os.path.join(_NO_HOME, "cache")
-for _variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME"):
+for _variable in (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "PI_CODING_AGENT_DIR",
+    "GEMINI_CLI_HOME",
+    "QWEN_HOME",
+):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)
 

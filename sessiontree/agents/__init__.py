@@ -16,6 +16,7 @@ from sessiontree.agents.codex import Codex
 from sessiontree.agents.droid import Droid
 from sessiontree.agents.gemini import Gemini
 from sessiontree.agents.pi import Pi
+from sessiontree.agents.qwen import Qwen
 
 AGENTS: Final[tuple[Agent, ...]] = (
     ClaudeCode(),
@@ -23,6 +24,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     Pi(),
     Gemini(),
     Droid(),
+    Qwen(),
 )
 """The agents, in the order of lists. A file is recognised by the last of them that claims it."""
 

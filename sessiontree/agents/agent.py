@@ -6,6 +6,7 @@ the disk only through `Files`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -22,6 +23,12 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 def is_uuid(text: str) -> bool:
     """True if a text is a UUID as agents write it, in lower case."""
     return _UUID.fullmatch(text) is not None
+
+
+def uuid_in_name(file: str) -> str | None:
+    """The UUID that a session file is named by; None for another name."""
+    stem = os.path.basename(file).removesuffix(".jsonl")
+    return stem if is_uuid(stem) else None
 
 
 def session_id(agent: Agent | None, file: str, given: str, head: bytes) -> str:

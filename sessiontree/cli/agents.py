@@ -66,9 +66,9 @@ def backup(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Without PATH, 'backup' finds the sessions of Claude Code, Codex, the pi coding agent, Gemini
-    CLI and Droid, where these agents keep them (see 'ls --help'). PATH is a session file of an
-    agent, or a folder of such files. The command never changes these files.
+    """Without PATH, 'backup' finds the sessions of all agents that sessiontree reads, where these
+    agents keep them (see 'ls --help'). PATH is a session file of an agent, or a folder of such
+    files. The command never changes these files.
 
     The command prints one line; with --verbose also one for each session. Run it again to add what
     is new. Each file becomes a session in the store, as with
@@ -316,9 +316,9 @@ def resume(
     """Print the command by which an agent continues a session. With --exec, run the command.
 
     ID is the path of a session file, the id of a session, the first four or more characters of an
-    id, a name, or 'latest'. 'resume' finds the sessions in the store, and the sessions of Claude
-    Code, Codex, the pi coding agent, Gemini CLI and Droid, where these agents keep them. Without
-    ID, 'resume' takes the newest session whose working directory is the current directory.
+    id, a name, or 'latest'. 'resume' finds the sessions in the store, and the sessions of all
+    agents that sessiontree reads, where these agents keep them. Without ID, 'resume' takes the
+    newest session whose working directory is the current directory.
 
     An agent continues its own session as it is, also if ID names a recording of it. For a session
     of another agent, or of sessiontree, 'resume' writes a converted copy where the agent looks for

@@ -59,6 +59,7 @@ from sessiontree.storage.names import (
     own_folder,
     path_in,
     read_side_file,
+    side_folder,
 )
 from sessiontree.storage.place import names_place, without_secret
 from sessiontree.storage.rollouts import index_line
@@ -209,7 +210,7 @@ def parts_of(path: str, fs: FileSystem) -> SourceParts:
 def _folders_beside(path: str) -> list[str]:
     own = own_folder(path)
     found = [own, os.path.join(own, TOOL_RESULTS)]
-    for where, names, _ in os.walk(os.path.join(own, SUBAGENTS)):
+    for where, names, _ in os.walk(side_folder(path, SUBAGENTS)):
         found += [where, *(os.path.join(where, name) for name in names)]
     id = chat_id_in(path)
     if id is not None:

@@ -26,7 +26,14 @@ from sessiontree.engine.translated import agent_files, history_files, inherited_
 from sessiontree.errors import CorruptionError, SessionTreeError, TooMuchError
 from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
 from sessiontree.library.root import cache_folder
-from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of, unreadable
+from sessiontree.storage.names import (
+    SUBAGENTS,
+    Report,
+    path_in,
+    problem_of,
+    side_folder,
+    unreadable,
+)
 from sessiontree.storage.place import is_address
 from sessiontree.storage.scanner import Find, Scanner
 from sessiontree.text.pattern import finder
@@ -238,7 +245,7 @@ def _others(one: SessionInfo) -> list[str]:
     if one.agent is None:
         return []
     of_chat = path_in(os.path.dirname(one.file), one.id)
-    folders = [os.path.join(own_folder(one.file), SUBAGENTS), *filter(None, [of_chat])]
+    folders = [side_folder(one.file, SUBAGENTS), *filter(None, [of_chat])]
     beside = agent_files(one.file, lambda problem: None) if any(map(os.path.isdir, folders)) else ()
     return [*folders, *beside, *history_files(one.file)]
 

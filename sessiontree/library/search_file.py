@@ -45,9 +45,9 @@ from sessiontree.storage.names import (
     TOOL_RESULTS,
     Report,
     chats_of_subagents,
-    own_folder,
     read_side_file,
     side_files,
+    side_folder,
 )
 from sessiontree.storage.place import START
 from sessiontree.storage.scanner import Scanner
@@ -206,10 +206,9 @@ class FileSearch:
 
     def _may_match_beside(self) -> bool:
         """True if another file of the session may hold what is searched for."""
-        folder = own_folder(self._file)
-        if self._wanted.blobs and os.path.isdir(os.path.join(folder, TOOL_RESULTS)):
+        if self._wanted.blobs and os.path.isdir(side_folder(self._file, TOOL_RESULTS)):
             return True
-        has_agents = os.path.isdir(os.path.join(folder, SUBAGENTS)) or any(
+        has_agents = os.path.isdir(side_folder(self._file, SUBAGENTS)) or any(
             True for _ in chats_of_subagents(self._file, self._report)
         )
         if not has_agents and rollout_of(self._file) is None:

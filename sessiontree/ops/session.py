@@ -221,10 +221,9 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
     one goes on.
     \f
     Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
-    Claude Code, Codex, the pi coding agent, Gemini CLI and Droid, where these agents keep them.
-    The variables CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR,
-    GEMINI_CLI_HOME and FACTORY_HOME_OVERRIDE name other places, as they do for the agents. Each may
-    name several homes, with commas between: CLAUDE_CONFIG_DIR=~/.claude,~/.claude-work. 'resume'
+    the agents that '--agent' names, where these agents keep them. Their own variables, such as
+    CLAUDE_CONFIG_DIR and CODEX_HOME, name other places. Each may name several homes, with commas
+    between: CLAUDE_CONFIG_DIR=~/.claude,~/.claude-work. 'resume'
     writes a new file into the first. The store is what --store names; else what the variable
     SESSIONTREE_STORE names, a folder or an address such as postgresql://HOST/DB or
     s3://BUCKET/PREFIX; else the folder that the variable SESSIONTREE_HOME names; else the folder

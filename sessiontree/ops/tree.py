@@ -578,6 +578,7 @@ def convert(call: Call, given: Convert) -> Any:  # a ConversionResult, whose mod
       claude-code  the conversation of each branch; lanes become subagents
       codex        the conversation of each branch, one after another
       gemini       the conversation of each branch, one after another
+      qwen         the conversation of each branch
       atif         the current path, also the messages that were compacted away
                    (ATIF is a format for training)
 

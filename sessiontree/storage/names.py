@@ -3,7 +3,8 @@
 A session file is `….jsonl`, also those of most agents; Codex compresses old ones to `….jsonl.zst`,
 and the older chats of Gemini CLI are `session-….json`. What Claude Code keeps beside a session, in
 `<session id>/subagents` and `<session id>/tool-results`, is part of that session; so are the chats
-of subagents that Gemini CLI keeps beside `session-<time>-<start of id>.jsonl`, in `<session id>`.
+of subagents that Gemini CLI keeps beside `session-<time>-<start of id>.jsonl`, in `<session id>`,
+and the transcripts of subagents that Qwen Code keeps in `subagents/<session id>`, beside `chats`.
 """
 
 from __future__ import annotations
@@ -78,8 +79,17 @@ def own_folder(file: str) -> str:
     return os.path.splitext(real.removesuffix(".zst"))[0]
 
 
+def side_folder(file: str, folder: str) -> str:
+    """The folder, there or not, of the side files of a transcript; see `side_files`."""
+    own = own_folder(file)
+    above, name = os.path.split(own)
+    if folder == SUBAGENTS and os.path.basename(above) == _CHATS:
+        return os.path.join(os.path.dirname(above), SUBAGENTS, name)
+    return os.path.join(own, folder)
+
+
 def side_files(file: str, folder: str, report: Report) -> Iterator[str]:
-    """The regular files that Claude Code keeps beside a transcript, in one folder, by path.
+    """The regular files that an agent keeps beside a transcript, in one folder, by path.
 
     A session from somebody else may bring links, pipes and devices there: they are reported,
     and neither followed nor read, for they may lead anywhere, or never end.
@@ -88,7 +98,7 @@ def side_files(file: str, folder: str, report: Report) -> Iterator[str]:
         file: the transcript.
         folder: `SUBAGENTS` or `TOOL_RESULTS`.
     """
-    top = os.path.join(own_folder(file), folder)
+    top = side_folder(file, folder)
     yield from _regular_files(top, (os.path.dirname(top), top), report)
 
 
@@ -292,7 +302,7 @@ def session_files(folder: str, report: Report, links: FolderLinks = NO_LINKS) ->
                 else:
                     report(f"{entry.path} is not a session file: it is {kind}")
             elif not is_of_chat(name, chats) and _may_hold_sessions(
-                name, is_of_session=is_of_session
+                name, is_of_session=is_of_session or _CHATS in names
             ):
                 with suppress(OSError):  # gone meanwhile
                     if entry.is_dir(follow_symlinks=False) or (

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 PROGRAM = os.environ.get("CCUSAGE", "")
 
-_ELSEWHERE = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "XDG_CONFIG_HOME")
+_ELSEWHERE = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "PI_CODING_AGENT_DIR",
+    "XDG_CONFIG_HOME",
+    "QWEN_HOME",
+)
 
 
 class Sums(NamedTuple):

@@ -152,6 +152,7 @@ PROGRAMS: Final = {
     "openclaw": "OpenClaw",
     "opencode": "OpenCode or Kilo CLI",
     "openhands": "OpenHands",
+    "qwen-code": "Qwen Code",
 }
 """By folder of the real sessions, the program of its files."""
 

@@ -23,6 +23,14 @@ STARTS: dict[str, dict[str, Any]] = {
     "codex": {"type": "session_meta", "payload": {"id": "c", "cwd": "/p"}},
     "gemini": GEMINI,
     "pi": PI,
+    "qwen": {
+        "type": "user",
+        "uuid": "q",
+        "parentUuid": None,
+        "sessionId": "q",
+        "cwd": "/p",
+        "message": {"role": "user", "parts": [{"text": "Hi"}]},
+    },
 }
 
 

@@ -31,7 +31,7 @@ KEPT = {
 }
 VARIABLES = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
-    *("GEMINI_CLI_HOME", "SESSIONTREE_HOME"),
+    *("GEMINI_CLI_HOME", "QWEN_HOME", "SESSIONTREE_HOME"),
 )
 PI = (
     '{"type":"session","version":3,"id":"pi-1","timestamp":"2026-01-02T00:00:00.000Z","cwd":"/p"}\n'

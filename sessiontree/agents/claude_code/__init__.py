@@ -46,8 +46,7 @@ class ClaudeCode(agent.Agent):
         return ["--resume", id]
 
     def own_id(self, file: str) -> str | None:
-        stem = os.path.basename(file).removesuffix(".jsonl")
-        return stem if agent.is_uuid(stem) else None
+        return agent.uuid_in_name(file)
 
     def opens(self, file: str) -> bool:
         return self.own_id(file) is not None

@@ -91,6 +91,11 @@ _LINE_KEYS: Final = (
 _COMMON_TYPES: Final = frozenset({"mode", "result", "started", "summary", "tag"})
 """The types of side lines that other programs may have, too."""
 
+_OF_OTHERS: Final = frozenset(
+    {"payload", "projectHash", "provenance", "systemPayload", "agentRunId"}
+)
+"""The keys of lines of Codex, Gemini CLI and Qwen Code."""
+
 _OF_SIDE_LINES: Final = frozenset({"sessionId", "leafUuid", "agentId"})
 _OF_LINES: Final = frozenset({"isSidechain", "userType"})
 _LINES_TO_RECOGNISE: Final = 20
@@ -113,7 +118,7 @@ class ClaudeCodeReader(base.Reader):
             kind = line.text("type")
             if number == _LINES_TO_RECOGNISE or (kind == "session" and not number):
                 return False
-            if "payload" in line or "projectHash" in line:
+            if line.has_any(_OF_OTHERS):
                 return False
             if _is_own(line, kind):
                 return True

@@ -37,8 +37,7 @@ class Droid(agent.Agent):
         return ["--resume", id]
 
     def own_id(self, file: str) -> str | None:
-        stem = os.path.basename(file).removesuffix(".jsonl")
-        return stem if agent.is_uuid(stem) else None
+        return agent.uuid_in_name(file)
 
     def destination(
         self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files

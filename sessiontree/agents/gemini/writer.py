@@ -51,7 +51,7 @@ _UNSEALED: Final = "the signature of thinking is left out"
 Line = dict[str, Any]
 
 
-class _ChatUnit(msgspec.Struct, eq=False):
+class ChatUnit(msgspec.Struct, eq=False):
     """One message of the chat, or a compaction.
 
     Attributes:
@@ -65,6 +65,7 @@ class _ChatUnit(msgspec.Struct, eq=False):
         rank: the rank of its last part, as long as thoughts, texts and calls are in this order.
         calls: the first call of each id in it.
         has_results: whether one of its calls has a result.
+        last: the id of the last line written of it, if a message is several lines.
     """
 
     top: int
@@ -79,13 +80,14 @@ class _ChatUnit(msgspec.Struct, eq=False):
     rank: int | None = 0
     calls: dict[str, Line] = msgspec.field(default_factory=dict)
     has_results: bool = False
+    last: str = ""
 
     @property
     def is_compaction(self) -> bool:
         return "$set" in self.line
 
 
-class GeminiWriter(writing.LogWriter[_ChatUnit]):
+class GeminiWriter(writing.LogWriter[ChatUnit]):
     program = "Gemini CLI"
     document = "chat"
 
@@ -93,8 +95,8 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         super().__init__(source)
         self._digest = b""  # of the message that is taken apart
         self._reading = MessageReader(self.losses, None)
-        self._units: list[_ChatUnit] = []  # those that are made together
-        self._callers: dict[str, _ChatUnit] = {}
+        self._units: list[ChatUnit] = []  # those that are made together
+        self._callers: dict[str, ChatUnit] = {}
         self._ids = _Ids(source)
         for row in source.tree.rows_of_type(*_LOST_NOTES):
             self.losses.at(source.tree.uuids[row], _LOST_NOTES[source.tree.type_of(row)])
@@ -120,15 +122,15 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
             **name,
             **({"directories": [cwd]} if cwd else {}),
         }
-        yield self._line(opening, header.uuid)
+        yield self.line(opening, header.uuid)
 
     def ending(self) -> Iterator[bytes]:
         leaf = self.source.tree.uuids[self.source.leaf]
         if self.place != leaf:  # it is the entry below which a new one belongs
             note = {"id": self.source.derived_uuid(leaf, -1), "timestamp": self.time}
-            yield self._line({**note, "type": "info", "content": ""}, leaf)
+            yield self.line({**note, "type": "info", "content": ""}, leaf)
 
-    def units_of(self, branch: WrittenBranch) -> tuple[int, Iterator[_ChatUnit]]:
+    def units_of(self, branch: WrittenBranch) -> tuple[int, Iterator[ChatUnit]]:
         common = self.log.up_to(branch.above)
         steps = iter(branch.steps)
         opening = list(_up_to_said(steps))
@@ -139,8 +141,8 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         self._give_back(common)
         return common, self._made(chain(opening, steps))
 
-    def lines_of(self, unit: _ChatUnit) -> Iterable[bytes]:
-        return (self._line(unit.line, unit.place),)
+    def lines_of(self, unit: ChatUnit) -> Iterable[bytes]:
+        return (self.line(unit.line, unit.place),)
 
     def _cuts(self, count: int, branch: WrittenBranch, opening: list[Step]) -> bool:
         """Whether a branch goes on inside of a message of the chat."""
@@ -154,9 +156,9 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         place = units[count - 1].place if count else self.source.header.uuid
         removed = self.log.cut(count)
         if any(unit.is_compaction for unit in removed):
-            yield self._line({"$set": {"messages": _in_force(units)}}, place)
+            yield self.line({"$set": {"messages": _in_force(units)}}, place)
         else:
-            yield self._line({"$rewindTo": removed[0].line["id"]}, place)
+            yield self.line({"$rewindTo": removed[0].line["id"]}, place)
 
     def _give_back(self, count: int) -> None:
         """Make the ids free that are no longer in force behind the first units of the log."""
@@ -167,7 +169,7 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         else:
             self._ids.give_back(unit.line["id"] for unit in after)
 
-    def _made(self, steps: Iterable[Step]) -> Iterator[_ChatUnit]:
+    def _made(self, steps: Iterable[Step]) -> Iterator[ChatUnit]:
         """The units of steps; those before a prompt are given when no call is open there."""
         run: list[WrittenMessage] = []
         compaction: WrittenCompaction | None = None
@@ -189,7 +191,7 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
 
     def _take(
         self, compaction: WrittenCompaction | None, run: list[WrittenMessage]
-    ) -> list[_ChatUnit]:
+    ) -> list[ChatUnit]:
         """The units of a compaction and of what follows it; `run` is empty then."""
         kept = [] if compaction is None else compaction.kept
         pairing: Pairing[tuple[WrittenMessage, bool]] = Pairing()
@@ -202,7 +204,7 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         waiting = deque(zip(messages, sources, strict=True))
         del pairing, messages, sources
         run.clear()  # so that each message goes when its unit is made
-        made: list[_ChatUnit] = []
+        made: list[ChatUnit] = []
         self._units, self._callers = [], {}
         if compaction is not None:
             self._ids.keep(())
@@ -217,14 +219,14 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
                 self._message(message, said)
         return made + self._units
 
-    def _compaction(self, compaction: WrittenCompaction, kept: list[_ChatUnit]) -> _ChatUnit:
+    def _compaction(self, compaction: WrittenCompaction, kept: list[ChatUnit]) -> ChatUnit:
         sent = [unit.line for unit in kept]
         depth = self.branches.depths[compaction.row]
         digest = blake2b(compaction.entry.uuid.encode("utf-8", "surrogatepass"), digest_size=16)
         for unit in kept:
             digest.update(unit.key)
         place = self.source.tree.uuids[compaction.row]
-        return _ChatUnit(depth, depth, digest.digest(), place, {"$set": {"messages": sent}}, sent)
+        return ChatUnit(depth, depth, digest.digest(), place, {"$set": {"messages": sent}}, sent)
 
     def _message(self, message: Message, said: WrittenMessage) -> None:
         self._digest = _digest(message, said)
@@ -246,16 +248,16 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
             elif rest:
                 self._answer(rest, said, message)
 
-    def _unit(self, said: WrittenMessage, fields: Line) -> _ChatUnit:
+    def _unit(self, said: WrittenMessage, fields: Line) -> ChatUnit:
         id = self._ids.take(said.entry.uuid)
         line = {"id": id, "timestamp": self.time, **fields}
         depth = self.branches.depths[said.row]
         place = self.source.tree.uuids[said.row]
-        unit = _ChatUnit(depth, depth, self._digest, place, line, [line])
+        unit = ChatUnit(depth, depth, self._digest, place, line, [line])
         self._units.append(unit)
         return unit
 
-    def _extend(self, unit: _ChatUnit, said: WrittenMessage) -> None:
+    def _extend(self, unit: ChatUnit, said: WrittenMessage) -> None:
         """Note that a unit has one more message."""
         unit.depth = max(unit.depth, self.branches.depths[said.row])
         unit.key = blake2b(unit.key + self._digest, digest_size=16).digest()
@@ -264,15 +266,19 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
     def _prompt(
         self, given: Sequence[reading.Part], said: WrittenMessage, message: Message
     ) -> None:
-        content = [made for part in given if (made := self._part(part)) is not None]
+        parts = [made for part in given if (made := self._part(part)) is not None]
+        if content := self.prompt(parts, message):
+            self._unit(said, {"type": "user", "content": content})
+
+    def prompt(self, content: list[Line], message: Message) -> list[Line]:
+        """The parts of a message of the user as the agent takes them for what they are."""
         if message.get("role") == "compactionSummary" and SNAPSHOT not in str(content):
             text = "".join(part.get("text", "") for part in content)
-            content = [{"text": f"{SNAPSHOT}\n{text}\n</{SNAPSHOT[1:]}"}]
-        elif content and is_ignored(content):
+            return [{"text": f"{SNAPSHOT}\n{text}\n</{SNAPSHOT[1:]}"}]
+        if content and is_ignored(content):
             self.losses.add("a text that Gemini CLI would ignore has words before it")
-            content.insert(0, {"text": _LEAD})
-        if content:
-            self._unit(said, {"type": "user", "content": content})
+            return [{"text": _LEAD}, *content]
+        return content
 
     def _answer(
         self, given: Sequence[reading.Part], said: WrittenMessage, message: Message
@@ -290,13 +296,13 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
             self._extend(unit, said)
             unit.line |= tokens
         unit.response = id
-        model = self._model(message)
+        model = self.model_of(message)
         if model is not None:
             unit.line["model"] = model
         _add(unit, content, calls)
         self._callers |= {call["id"]: unit for call in calls}
 
-    def _open_answer(self, id: str | None, calls: list[Line]) -> _ChatUnit | None:
+    def _open_answer(self, id: str | None, calls: list[Line]) -> ChatUnit | None:
         """The answer that a message belongs to, or None."""
         last = self._units[-1] if self._units else None
         if last is None or last.line.get("type") != "gemini":
@@ -333,7 +339,7 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         if isinstance(part, reading.Media):
             if part.data and part.media_type:
                 return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
-            return {"text": self.losses.replaced(part, ": Gemini CLI needs the bytes")}
+            return {"text": self.losses.replaced(part, f": {self.program} needs the bytes")}
         if isinstance(part, reading.SentCall):
             name = reading.sent_name(part, self.losses)
             called = {"id": part.id, "name": name, "args": writing.arguments_of(part)}
@@ -364,7 +370,8 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         tokens = {"input": read, "output": used.output, "cached": used.cache_read}
         return {"tokens": {**tokens, "thoughts": 0, "tool": 0, "total": read + used.output}}
 
-    def _model(self, message: Message) -> str | None:
+    def model_of(self, message: Message) -> str | None:
+        """The model of an answer, if the agent can use it."""
         model = message.get("model")
         if not isinstance(model, str):
             return None
@@ -373,7 +380,8 @@ class GeminiWriter(writing.LogWriter[_ChatUnit]):
         self.losses.add(f"the model {one_line(model, 60)} is left out: Gemini CLI uses its own")
         return None
 
-    def _line(self, line: Line, place: str) -> bytes:
+    def line(self, line: Line, place: str) -> bytes:
+        """A line of the file; the next one belongs below the entry with the uuid `place`."""
         self.place = place
         try:
             return writing.json_of({**line, **self.source.origin_at(place, line)}) + b"\n"
@@ -390,8 +398,11 @@ def _is_meta(entry: Entry) -> bool:
     return b"isMeta" in entry.line and is_generated(entry.as_stored)
 
 
-def _again(unit: _ChatUnit, made: _ChatUnit) -> _ChatUnit | None:
-    return made if made.key == unit.key else None
+def _again(unit: ChatUnit, made: ChatUnit) -> ChatUnit | None:
+    if made.key != unit.key:
+        return None
+    made.last = unit.last
+    return made
 
 
 class _Ids:
@@ -444,7 +455,7 @@ def _up_to_said(steps: Iterator[Step]) -> Iterator[Step]:
             return
 
 
-def _add(unit: _ChatUnit, content: list[Line], calls: list[Line]) -> None:
+def _add(unit: ChatUnit, content: list[Line], calls: list[Line]) -> None:
     """Add parts to an answer: thoughts, texts and calls apart where they are in this order."""
     line = unit.line
     unit.parts += content
@@ -474,7 +485,7 @@ def _call(part: Line) -> Line:
     return {**part["functionCall"], "status": "cancelled"}
 
 
-def _goes_on(last: _ChatUnit | None, steps: list[Step]) -> bool:
+def _goes_on(last: ChatUnit | None, steps: list[Step]) -> bool:
     """Whether steps may belong to the answer that stands before them."""
     first = next((step for step in steps if isinstance(step, WrittenMessage)), None)
     if first is None or last is None or last.line.get("type") != "gemini":
@@ -483,7 +494,7 @@ def _goes_on(last: _ChatUnit | None, steps: list[Step]) -> bool:
     return any(side == "assistant" or isinstance(part, reading.Result) for side, part in given)
 
 
-def _in_force(log: list[_ChatUnit]) -> list[Line]:
+def _in_force(log: list[ChatUnit]) -> list[Line]:
     """The messages in force at the end of a log."""
     last = next((n for n in reversed(range(len(log))) if log[n].is_compaction), 0)
     return [line for unit in log[last:] for line in unit.sent]
