@@ -46,6 +46,7 @@ for _variable in (
     "PI_CODING_AGENT_DIR",
     "GEMINI_CLI_HOME",
     "QWEN_HOME",
+    "COPILOT_HOME",
 ):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.agents.codex import Codex
+from sessiontree.agents.copilot import Copilot
 from sessiontree.agents.droid import Droid
 from sessiontree.agents.gemini import Gemini
 from sessiontree.agents.pi import Pi
@@ -25,6 +26,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     Gemini(),
     Droid(),
     Qwen(),
+    Copilot(),
 )
 """The agents, in the order of lists. A file is recognised by the last of them that claims it."""
 

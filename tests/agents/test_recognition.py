@@ -145,6 +145,7 @@ def test_another_file_is_named_as_what_it_is(tmp_path: Path, content: bytes, wha
 PROGRAMS: Final = {
     "cline": "Cline",
     "continue": "Continue",
+    "copilot-cli": "Copilot CLI",
     "droid": "Droid",
     "kilo": "OpenCode or Kilo CLI",
     "kimi-code": "Kimi Code",

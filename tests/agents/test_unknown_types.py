@@ -22,6 +22,13 @@ STARTS: dict[str, dict[str, Any]] = {
     "droid": {"type": "session_start", "id": "d", "title": "t", "owner": "o", "cwd": "/p"},
     "codex": {"type": "session_meta", "payload": {"id": "c", "cwd": "/p"}},
     "gemini": GEMINI,
+    "copilot": {
+        "type": "session.start",
+        "id": "c",
+        "parentId": None,
+        "timestamp": GLOW["timestamp"],
+        "data": {"sessionId": "c", "copilotVersion": "1", "context": {"cwd": "/p"}},
+    },
     "pi": PI,
     "qwen": {
         "type": "user",
