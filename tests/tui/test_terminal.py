@@ -23,7 +23,7 @@ from tests.tui.sessions import saying
 _PATIENCE: Final = 60.0  # seconds, after which a test fails that waits for a screen
 
 
-def _in_terminal(*words: str, until: bytes, keys: bytes, **environment: str) -> tuple[int, bytes]:
+def in_terminal(*words: str, until: bytes, keys: bytes, **environment: str) -> tuple[int, bytes]:
     """Run a command in a terminal; press keys when something is on it: the exit code, and all."""
     control, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -58,7 +58,7 @@ MODULE: Final = ("-m", "sessiontree")
 def test_the_browser_draws_and_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     saying(tmp_path / "s.jsonl", "Say hello")
     words = (*MODULE, "browse", str(tmp_path))
-    code, written = _in_terminal(*words, until=b"type to filter", keys=b"\x11")
+    code, written = in_terminal(*words, until=b"type to filter", keys=b"\x11")
     assert code == 0
     assert b"Say hello" in written
     assert written.rstrip().endswith(b"\x1b[?1049l")
@@ -68,7 +68,7 @@ def test_the_browser_draws_and_leaves_the_terminal_as_it_was(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_file_is_opened_at_once(tmp_path: Path) -> None:
     words = (*MODULE, "browse", str(saying(tmp_path / "s.jsonl", "Say hello")))
-    code, written = _in_terminal(*words, until=b"Enter read", keys=b"\x11")
+    code, written = in_terminal(*words, until=b"Enter read", keys=b"\x11")
     assert code == 0
     assert b"Say hello" in written
 
@@ -76,7 +76,7 @@ def test_a_file_is_opened_at_once(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_session_ends_the_browser_with_one_error(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text("no session")
     words = (*MODULE, "browse", str(tmp_path / "s.jsonl"))
-    code, written = _in_terminal(*words, until=b"not a session", keys=b"")
+    code, written = in_terminal(*words, until=b"not a session", keys=b"")
     assert code == 1
     assert written.count(b"Error: ") == 1
 
@@ -85,7 +85,7 @@ def test_a_file_that_is_not_a_session_ends_the_browser_with_one_error(tmp_path: 
 def test_there_is_no_colour_without_colour(tmp_path: Path) -> None:
     make_home(tmp_path)
     words = (*MODULE, "browse", str(tmp_path))
-    code, written = _in_terminal(*words, until=b"type to filter", keys=b"\x11", NO_COLOR="1")
+    code, written = in_terminal(*words, until=b"type to filter", keys=b"\x11", NO_COLOR="1")
     assert code == 0
     codes = set(re.findall(rb"\x1b\[([\d;]*)m", written))
     allowed = {b"", b"0", b"1", b"2", b"7", b"39", b"49"}  # the terminal's own colours are two
@@ -95,7 +95,7 @@ def test_there_is_no_colour_without_colour(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_home_without_sessions_has_an_empty_list(tmp_path: Path) -> None:
     words = (*MODULE, "browse")
-    code, written = _in_terminal(
+    code, written = in_terminal(
         *words,
         until=b"there is no session",
         keys=b"\x1b",
@@ -110,7 +110,7 @@ def test_a_home_without_sessions_has_an_empty_list(tmp_path: Path) -> None:
 def test_the_bare_command_opens_the_browser_on_a_terminal(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "SESSIONTREE_HOME": str(tmp_path)}
     saying(tmp_path / "s.jsonl", "Say hello")
-    code, written = _in_terminal(*MODULE, until=b"type to filter", keys=b"\x11", **home)
+    code, written = in_terminal(*MODULE, until=b"type to filter", keys=b"\x11", **home)
     assert code == 0
     assert b"Say hello" in written
 
@@ -122,10 +122,10 @@ _WITHOUT: Final = (
 
 @pytest.mark.slow
 def test_without_the_package_one_line_says_what_to_install() -> None:
-    code, written = _in_terminal("-c", _WITHOUT, "browse", until=b"Error", keys=b"")
+    code, written = in_terminal("-c", _WITHOUT, "browse", until=b"Error", keys=b"")
     assert code == 1
     assert b"pip install '.[tui]'" in written.replace(b"\r\n", b" ")
-    code, written = _in_terminal("-c", _WITHOUT, until=b"Usage", keys=b"")
+    code, written = in_terminal("-c", _WITHOUT, until=b"Usage", keys=b"")
     assert b"Usage: sessiontree" in written
 
 
