@@ -215,10 +215,9 @@ def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> 
 
 @SESSION.method("List sessions", core=True, json="a list of the sessions", answer=_page_of_sessions)
 def list_(call: Call, given: SessionList) -> SessionsFound:
-    """List the sessions of the store and of known agents, those that changed last first.
+    """List the sessions of the store and of agents, the last changed first.
 
-    Turns, model and cost need whole files: each call reads a limited number of bytes, and the next
-    one goes on.
+    Turns, model and cost need whole files, of which each call reads some bytes more.
     \f
     Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
     the agents that '--agent' names, where these agents keep them. Their own variables, such as

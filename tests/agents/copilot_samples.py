@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.agents.cleaning import cleaned
+from tests.agents.cleaning import DAY, cleaned
 from tests.agents.copilot_driver import PROGRAM, CopilotCli, running
 from tests.agents.qwen_driver import Json, call, text
 from tests.agents.qwen_samples import SHOWN, Told, sent
@@ -63,7 +63,9 @@ def main() -> None:
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         target = SAMPLES / lines[0]["data"]["copilotVersion"]
         shutil.rmtree(target, ignore_errors=True)
-        made = [json.dumps(cleaned(line, folder, SHOWN)).replace(folder, SHOWN) for line in lines]
+        made = [
+            json.dumps(cleaned(line, folder, SHOWN, DAY)).replace(folder, SHOWN) for line in lines
+        ]
         path = target / file.relative_to(copilot.home / "session-state")
         path.parent.mkdir(parents=True)
         path.write_text("".join(f"{line}\n" for line in made))

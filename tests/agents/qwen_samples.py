@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from tests.agents.cleaning import cleaned
+from tests.agents.cleaning import DAY, cleaned
 from tests.agents.qwen_driver import PROGRAM, Json, QwenCode, call, running, text
 
 SAMPLES: Final = Path(__file__).parents[2] / "fixtures" / "agents" / "qwen"
@@ -105,7 +105,7 @@ def write(qwen: QwenCode, requests: dict[str, list[Json]], folder: str) -> Path:
 def _shown(value: Any, folder: str) -> str:
     """A value as JSON, with another path, also where it is the name of a folder."""
     slugs = (re.sub(r"[^a-zA-Z0-9]", "-", path) for path in (folder, SHOWN))
-    made: str = json.dumps(cleaned(cleaned(value, folder, SHOWN), *slugs))
+    made: str = json.dumps(cleaned(cleaned(value, folder, SHOWN, DAY), *slugs))
     return made.replace(folder, SHOWN)  # paths may be keys
 
 
