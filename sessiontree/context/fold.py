@@ -457,7 +457,7 @@ _GAP: Final = (
 
 def _joined_in(entries: Sequence[Entry]) -> Sequence[str]:
     """The uuids of the entries that were joined to the one before them in the file."""
-    if isinstance(entries, Chain) and not entries.has(MARK_OF_JOINED):
+    if isinstance(entries, Chain) and not any(map(entries.has, (MARK_OF_JOINED, b"\\u00"))):
         return ()
     return [entry.uuid for entry in entries if missing_parent(entry) is not None]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.entry import RESERVED, REWRITTEN, Entry, stored
-from sessiontree.core.handle import KINDS, Blob, blob_of, blobs_needed
+from sessiontree.core.handle import KINDS, Blob, blob_of, blobs_needed, text_form
 from sessiontree.core.message import ABORTED, Message
 from sessiontree.errors import (
     BlobError,
@@ -207,11 +207,8 @@ def is_handle_of_message(entry: Entry) -> bool:
 
 
 def handle_text(entry: Entry) -> str:
-    """The text form of a `handle` entry's handle, as stored."""
-    handle = entry.as_stored.get("handle")
-    if isinstance(handle, dict):
-        return f"{handle.get('source')}@{handle.get('source_version')}::{handle.get('identifier')}"
-    return str(handle)
+    """The text form of a `handle` entry's handle, in whatever form the line has it."""
+    return text_form(entry.as_stored.get("handle"))
 
 
 def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:

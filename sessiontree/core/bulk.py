@@ -90,7 +90,7 @@ def _kind_of(part: Mapping[str, Any], above: str) -> str:
 
 
 def _measured(key: str | None, text: str, part: Mapping[str, Any], kind: str) -> tuple[int, str]:
-    blob = blob_of(text) if text.startswith("blob@") else None
+    blob = blob_of(text)
     size = len(text) if blob is None else blob.size
     is_image = kind != SNAPSHOTS and binary(key, text, part) is not None
     return size, IMAGES if is_image else kind

@@ -28,6 +28,7 @@ from msgspec.structs import force_setattr
 
 from sessiontree.core.display import printable
 from sessiontree.core.fields import FIELDS, EditReplacement, fields_of, fits
+from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.message import check_new_message
 from sessiontree.core.spill import Fetch, SpilledBody
 from sessiontree.errors import EntryError, UsageError, no_attribute
@@ -75,8 +76,8 @@ class Block(NamedTuple):
 MISSING_PARENT: Final = "missingParent"
 """The key of the metadata of an entry whose parent was not in the file: the uuid of that parent."""
 
-MARK_OF_JOINED: Final = b'"missingParent":'
-"""What the line of such an entry has, and seldom another line."""
+MARK_OF_JOINED: Final = MISSING_PARENT.encode()
+"""What the line of such an entry has, unless it has escapes; and seldom another line."""
 
 _NEAR_NAMES: Final = {
     "id": "uuid",
@@ -448,7 +449,7 @@ _NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
 
 def missing_parent(entry: Entry) -> str | None:
     """The parent that was not in the file, of an entry joined to the one before it; else None."""
-    if MARK_OF_JOINED not in entry.line:
+    if MARK_OF_JOINED not in entry.line and not has_escapes(entry.line):
         return None
     metadata = entry.as_stored.get("metadata")
     named = metadata.get(MISSING_PARENT) if isinstance(metadata, dict) else None

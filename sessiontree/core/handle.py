@@ -11,6 +11,7 @@ checked by the registry (`sessiontree.handles`).
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +22,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import msgspec
 from msgspec.structs import asdict, force_setattr
 
-from sessiontree.core.jsonbytes import dumps
+from sessiontree.core import jsonbytes
 from sessiontree.errors import EntryError, HandleError
 
 # What a handle resolves to: a chat message, a command's output, JSON, or bytes.
@@ -45,7 +46,7 @@ _LONGEST_CODE: Final = 13
 
 _ENCODED: Final = frozenset("%:@")
 _DRIVING: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
+_PERCENT_CODE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 
 
 class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -239,7 +240,7 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> None:
     if not isinstance(metadata, Mapping):
         raise HandleError(f"metadata must be a dict, not {_short(metadata)}", "metadata")
     try:
-        size = len(dumps(dict(metadata)))
+        size = len(jsonbytes.dumps(dict(metadata)))
     except EntryError as error:
         raise HandleError(f"the metadata of a handle is {error}", "metadata") from error
     if size > LARGEST_METADATA:
@@ -315,7 +316,7 @@ def _unquoted(part: str, name: str) -> str:
     if "%" not in part:
         return part
     try:
-        content = _PERCENT.sub(_byte, part.encode("utf-8", "surrogatepass"))
+        content = _PERCENT_CODE.sub(_byte, part.encode("utf-8", "surrogatepass"))
         return content.decode("utf-8", "surrogatepass")
     except ValueError as error:
         raise HandleError(
@@ -342,11 +343,33 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-MARK: Final = b"sha256:"  # the bytes in each line that names a blob
-
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")
-METHOD_OF_BLOBS: Final = b"sha256"  # in each line that names a blob in any form of a handle
-_NAMED: Final = re.compile(rb'(?:sha256(?::|%3[Aa])|")([0-9a-f]{64})')
+_PLUGIN: Final = re.compile("(?:b|%62)(?:l|%6[Cc])(?:o|%6[Ff])(?:b|%62)@")
+"""How the text form of a blob's handle begins."""
+
+_METHOD: Final = b"sha256"
+_PERCENT: Final = tuple(b"::" + _METHOD[:count] + b"%" for count in range(len(_METHOD)))
+BLOB_NEEDLES: Final = (_METHOD, *_PERCENT, *jsonbytes.ESCAPES)
+"""Byte strings, at least one of which is in each line that names a blob.
+
+A line has the method as it is, percent-encoded after the version, or spelled with escapes of JSON.
+"""
+
+_HASH: Final = b"([0-9a-f]{64})"
+_NAMES: Final = (re.compile(_METHOD + b":" + _HASH), re.compile(b'"' + _HASH))
+_ENCODED_NAME: Final = re.compile(rb"::[0-9a-fsh:]{0,70}%")
+_ESCAPE: Final = re.compile(rb"\\+u00([2-7][0-9A-Fa-f])")
+_CODE: Final = re.compile(rb"%([2-7][0-9A-Fa-f])")
+
+
+def may_name_blob(lines: bytes) -> bool:
+    """Return False only if no handle in some lines names a blob, however it is spelled."""
+    if jsonbytes.find(lines, _METHOD) >= 0:
+        return True
+    is_encoded = jsonbytes.find(lines, b"::") >= 0 and any(
+        jsonbytes.find(lines, needle) >= 0 for needle in _PERCENT
+    )
+    return is_encoded or jsonbytes.has_escapes(lines)
 
 
 class Blob(NamedTuple):
@@ -356,38 +379,104 @@ class Blob(NamedTuple):
     size: int  # the number of its bytes
 
 
-def blob_of(handle: Any) -> Blob | None:
-    """The blob of a handle's text form; None where it is not a blob's handle."""
-    if isinstance(handle, str) and "%" not in handle and not handle.startswith("blob@"):
+def text_form(value: Any) -> str:
+    """Return the text form of a handle that a line has in any form (rule 3.10).
+
+    What is not a handle is returned as it is if it is text, else as its parts or as JSON.
+    """
+    if isinstance(value, str) and "%" not in value:
+        return value
+    try:
+        return str(Handle.from_json(value)[0])
+    except HandleError:
+        return value if isinstance(value, str) else _parts_or_json(value)
+
+
+def _parts_or_json(value: Any) -> str:
+    """The parts of the older form as text, such as `s@1::i`, whose version is not one; or JSON."""
+    names = ("source", "source_version", "identifier")
+    parts = [value.get(name) for name in names] if isinstance(value, dict) else []
+    if parts and all(isinstance(part, str) for part in parts):
+        return "{}@{}::{}".format(*parts)
+    return json.dumps(value)
+
+
+def with_parts(keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keys of an entry, with the parts of a handle apart, to search each on its own.
+
+    The same object is returned if there is no handle, or it is not well formed.
+    """
+    if keys.get("type") != "handle":
+        return keys
+    try:
+        handle, older = Handle.from_json(keys.get("handle"))
+    except HandleError:
+        return keys
+    parts = handle.as_dict()
+    return {**keys, "handle": {**parts, "metadata": older} if older else parts}
+
+
+def blob_of(value: Any) -> Blob | None:
+    """Return the blob that a handle in any form names; None if it names no blob."""
+    handle = _handle_of_blob(value)
+    return None if handle is None else Blob(handle.meta[0], int(handle.meta[1]))
+
+
+def media_type_in(value: Any) -> str:
+    """Return the media type in the handle of a blob in any form; empty if it has none."""
+    handle = _handle_of_blob(value)
+    return "" if handle is None else "".join(handle.meta[2:3])
+
+
+def _handle_of_blob(value: Any) -> Handle | None:
+    if isinstance(value, str) and _PLUGIN.match(value) is None:
         return None  # without the time that parsing takes
     try:
-        parsed = Handle.parse(handle)
+        handle, _ = Handle.from_json(value)
     except HandleError:
         return None
-    if (parsed.plugin, parsed.method) != ("blob", "sha256") or len(parsed.meta) < 2:
+    if (handle.plugin, handle.method) != ("blob", "sha256") or len(handle.meta) < 2:
         return None
-    sha256, size = parsed.meta[:2]
-    if not _SHA256.fullmatch(sha256) or not _SIZE.fullmatch(size):
-        return None
-    return Blob(sha256, int(size))
+    sha256, size = handle.meta[:2]
+    return handle if _SHA256.fullmatch(sha256) and _SIZE.fullmatch(size) else None
 
 
 def blobs_needed(keys: Mapping[str, Any]) -> Iterator[Blob]:
     """The blobs that an entry needs to be whole, given its keys as stored."""
-    spilled = keys.get("spilled")
-    places = spilled if isinstance(spilled, list) else []
-    handles = [place[1] for place in places if isinstance(place, list) and len(place) in (2, 3)]
-    if keys.get("type") == "handle":
-        handles.append(keys.get("handle"))
-    for handle in handles:
+    for handle in handles_of_blobs(keys):
         blob = blob_of(handle)
         if blob is not None:
             yield blob
 
 
-def hashes_named(line: bytes) -> set[str]:
-    """Return the hash of each blob that a line names in any form of a handle, also in a quotation.
+def handles_of_blobs(keys: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield each value of an entry, given its keys as stored, that may be the handle of a blob."""
+    spilled = keys.get("spilled")
+    for place in spilled if isinstance(spilled, list) else ():
+        if isinstance(place, list) and len(place) in (2, 3) and isinstance(place[1], str):
+            yield place[1]
+    if keys.get("type") == "handle":
+        yield keys.get("handle")
+
+
+def hashes_named(lines: bytes) -> set[str]:
+    """Return the hash of each blob that some lines name in any spelling, also in a quotation.
 
     Other strings of 64 hex digits are in the result too: these blobs must stay.
     """
-    return {found[1].decode() for found in _NAMED.finditer(line)}
+    named = _hashes(lines)
+    is_escaped = jsonbytes.has_escapes(lines)
+    if is_escaped:
+        lines = _ESCAPE.sub(_character, lines)
+    is_encoded = _ENCODED_NAME.search(lines) is not None
+    if is_encoded:
+        lines = _CODE.sub(_character, lines)
+    return named | _hashes(lines) if is_escaped or is_encoded else named
+
+
+def _hashes(lines: bytes) -> set[str]:
+    return {match[1].decode() for name in _NAMES for match in name.finditer(lines)}
+
+
+def _character(code: re.Match[bytes]) -> bytes:
+    return bytes((int(code[1], 16),))

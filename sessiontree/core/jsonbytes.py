@@ -58,8 +58,25 @@ def may_have_floats(value: Any) -> bool:
         return True
 
 
+ESCAPES: Final = tuple(b"\\u00%d" % digit for digit in range(2, 8))
+"""How the escape of a visible ASCII character begins, which some programs write."""
+
+
+def has_escapes(lines: bytes) -> bool:
+    """True if a string in some lines may spell visible ASCII characters with escapes (rule 1.2).
+
+    The bytes of such a string are not in the lines.
+    """
+    return find(lines, b"\\u00") >= 0 and any(find(lines, escape) >= 0 for escape in ESCAPES)
+
+
+def find(body: bytes, text: bytes) -> int:
+    """Return the offset of a text in a body, or -1, in a seventh of the time of `bytes.find`."""
+    return _find(body, text)
+
+
 def _find(body: bytes, text: bytes) -> int:
-    """Load, at the first write, a search in a seventh of the time of `bytes.find`; then search."""
+    """Load the search at its first use; then search."""
     global _find
     from stringzilla import find as _find  # type: ignore[import-not-found, no-redef, unused-ignore]
 

@@ -28,6 +28,7 @@ from msgspec.structs import astuple, replace
 
 from sessiontree.core.entry import decode_object, is_of_subagent, seconds_of, whole_number
 from sessiontree.core.header import KEY as ORIGIN
+from sessiontree.core.jsonbytes import ESCAPES
 from sessiontree.core.message import begins_turn
 
 LARGEST: Final = 10**12
@@ -404,7 +405,10 @@ def spent_by(body: Mapping[str, Any], fields: Mapping[str, Any]) -> Iterator[Spe
 class EntryTally:
     """Counts the lines of version 2, of version 1, and of the pi coding agent. See `Tally`."""
 
-    needles: tuple[bytes, ...] = (b'"user"', b'"usage"', b'"modelId"', b'"model"')
+    needles: tuple[bytes, ...] = (
+        *(b'"user"', b'"usage"', b'"modelId"', b'"model"'),
+        *ESCAPES,
+    )
 
     def __init__(self) -> None:
         self._sums = Sums()

@@ -19,7 +19,13 @@ from sessiontree.context.compaction import Slice, TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
 from sessiontree.context.fold import ContextBuilder, Contribution, Segment
 from sessiontree.context.settings import EffectiveSettings
-from sessiontree.core.blocks import EntryContents, Resolution, Resolve, ShownHandle
+from sessiontree.core.blocks import (
+    EntryContents,
+    Resolution,
+    Resolve,
+    ShownHandle,
+    handle_text,
+)
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import Message
 from sessiontree.engine import names
@@ -397,8 +403,7 @@ def _no_turn(number: str) -> str:
 def _unresolved(entries: Sequence[Entry]) -> list[Resolution]:
     """Give an error for each handle: the cursor has no resolvers."""
     return [
-        UnknownHandleError("nothing resolves handles here", str(entry.get("handle")))
-        for entry in entries
+        UnknownHandleError("nothing resolves handles here", handle_text(entry)) for entry in entries
     ]
 
 

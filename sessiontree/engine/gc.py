@@ -21,7 +21,7 @@ import msgspec
 
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired
-from sessiontree.core.handle import METHOD_OF_BLOBS, Blob, hashes_named
+from sessiontree.core.handle import Blob, hashes_named, may_name_blob
 from sessiontree.engine.logtree import LogTree
 from sessiontree.errors import CorruptionError
 from sessiontree.storage.blobs import ASIDE, Blobs
@@ -208,14 +208,19 @@ def _blocks(log: Log) -> Iterator[bytes]:
 def _hashes_in(blocks: Iterator[bytes]) -> set[str]:
     """Return each blob hash that the bytes name, in damaged lines too."""
     named: set[str] = set()
-    rest = b""
-    for block in blocks:
-        text = rest + block
-        if METHOD_OF_BLOBS in text:
-            named |= hashes_named(text)
-        rest = text[-_LONGEST_NAME:]
+    for lines in _whole_lines(blocks):
+        if may_name_blob(lines):
+            named |= hashes_named(lines)
     return named
 
 
-_LONGEST_NAME: Final = 1_024
-"""More bytes than the longest name of a blob, from its method to its hash."""
+def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the bytes again, cut between lines."""
+    waiting: list[bytes] = []
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*waiting, block[:cut]])
+            waiting.clear()
+        waiting.append(block[cut:])
+    yield b"".join(waiting)

@@ -24,7 +24,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
-import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec import Meta
 
 from sessiontree.core.codec import decode, encode, lines_in
@@ -37,7 +36,7 @@ from sessiontree.core.entry import (
     decode_leniently,
     decode_object,
 )
-from sessiontree.core.handle import MARK, Blob, blobs_needed
+from sessiontree.core.handle import Blob, blobs_needed, may_name_blob
 from sessiontree.core.migrate import UuidAssigner, values_of
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
@@ -110,7 +109,7 @@ def verify(
     for (start, stop), offsets in zip(shares, found, strict=True):
         for offset, block in whole_lines(log.read, start, stop):
             take(block, offset)
-            if stringzilla.find(block, MARK) >= 0:  # many times as fast as `in`
+            if may_name_blob(block):
                 _note_blobs(block, offset, view.report, needed)
             if progress is not None:
                 progress(offset + len(block), view.size)
@@ -149,7 +148,7 @@ def unsound_in(log: Log, share: Share) -> list[int]:
 def _note_blobs(block: bytes, offset: int, report: Report, needed: dict[Blob, int]) -> None:
     """Note the blobs that lines need, each with the offset of the first such line."""
     for line in lines_in(block):
-        entry = decode(line, offset, ignore) if MARK in line else None
+        entry = decode(line, offset, ignore) if may_name_blob(line) else None
         if entry is not None:
             try:
                 check_spilled(entry.as_stored)

@@ -38,7 +38,14 @@ from sessiontree.context.resolved import ResolvedHandle, is_shown, message_of, o
 from sessiontree.core.blocks import Resolution as Contribution
 from sessiontree.core.blocks import ShownHandle, message_uuid, role_of_entry
 from sessiontree.core.entry import MAIN, SUMMARIES, Entry
-from sessiontree.core.handle import MARK, MEDIA_TYPE, Handle, blob_of, blobs_needed
+from sessiontree.core.handle import (
+    MEDIA_TYPE,
+    Handle,
+    blob_of,
+    blobs_needed,
+    may_name_blob,
+    media_type_in,
+)
 from sessiontree.core.header import id_in_name, id_of_name, is_folder_name
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type, media_type_of
@@ -369,12 +376,12 @@ class _Spent:
 
 def _content_beside(entry: Entry) -> int:
     """The bytes of the blobs that the message of an entry has."""
-    if MARK not in entry.line:
+    if not may_name_blob(entry.line):
         return 0
     keys = entry.as_stored
     blobs = list(blobs_needed(keys))
-    if entry.type == "handle" and blobs:
-        media_type = base_type(Handle.parse(str(keys["handle"])).meta[2])
+    if entry.type == "handle":
+        media_type = base_type(media_type_in(keys.get("handle")))
         blobs = [blob for blob in blobs if is_shown(media_type, blob.size)]
     return sum(blob.size for blob in blobs)
 

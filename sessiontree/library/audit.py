@@ -14,7 +14,6 @@ cannot be read is reported, and hides nothing else; no file is changed.
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from sessiontree.agents.base import MADE_ANEW
 from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.bulk import KINDS, OTHER, RESULTS, sizes_of
 from sessiontree.core.entry import decode_leniently, seconds_of
-from sessiontree.core.handle import MARK, blob_of
+from sessiontree.core.handle import blob_of, handles_of_blobs, media_type_in, with_parts
 from sessiontree.core.media import text_in
 from sessiontree.engine.gc import ARCHIVE
 from sessiontree.engine.opening import KEPT_AS
@@ -321,7 +320,7 @@ class _FileAudit:
                 place = _place_of(value) if isinstance(value, dict) else (None, None)
                 if is_own and isinstance(value, dict):
                     self._entry(file, value, place)
-                    self._note_blobs(line, place)
+                    self._note_blobs(value, place)
                 else:
                     self._value(file, value, place)
                 sizes_of(value, sizes, self._measured)
@@ -332,9 +331,9 @@ class _FileAudit:
     def _entry(self, file: str, value: dict[str, Any], place: _Place) -> None:
         """Search an entry; what it, or the next ones, were made from in `original` counts once."""
         original = value.get(_ORIGINAL)
-        value = self._without_beginnings(value)
+        keys = with_parts(self._without_beginnings(value))
         if not isinstance(original, dict):
-            self._search.value(value)
+            self._search.value(keys)
             again = self._search.found & self._again
             self._search.found -= again
             self._again -= again
@@ -343,7 +342,7 @@ class _FileAudit:
         self._search.value(original)
         quoted = self._search.found.copy()
         self._search.found.clear()
-        self._search.value({key: part for key, part in value.items() if key != _ORIGINAL})
+        self._search.value({key: part for key, part in keys.items() if key != _ORIGINAL})
         if MADE_ANEW.isdisjoint(original):
             self._search.found += quoted
             self._again.clear()
@@ -367,12 +366,13 @@ class _FileAudit:
         blob = blob_of(spilled[1]) if is_place else None
         return blob is not None and blob.sha256 in self._present
 
-    def _note_blobs(self, line: bytes, place: _Place) -> None:
-        for match in _NAMED.finditer(line) if MARK in line else ():
-            name = match[1].decode()
-            self._names.setdefault(name, place)
-            if match[2] is None:
-                self._texts.add(name)
+    def _note_blobs(self, entry: Mapping[str, Any], place: _Place) -> None:
+        for handle in handles_of_blobs(entry):
+            blob = blob_of(handle)
+            if blob is not None:
+                self._names.setdefault(blob.sha256, place)
+                if not media_type_in(handle).endswith(_OF_BYTES):
+                    self._texts.add(blob.sha256)
 
     def _blobs(self) -> None:
         """Search all files among the blobs: damaged and forgotten ones may have a secret, too."""
@@ -495,8 +495,8 @@ def _is_base64(content: bytes) -> bool:
 
 
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_NAMED: Final = re.compile(MARK + rb'([0-9a-f]{64})(:[0-9]+:[^":\\]{1,140};base64")?')
-"""A blob's name, and whether it is of bytes in base64, as a line has it."""
+_OF_BYTES: Final = ";base64"
+"""How the media type of a blob ends that has bytes in base64, and no text."""
 
 
 def _changed(file: str) -> float | None:

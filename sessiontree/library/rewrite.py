@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from sessiontree.core.bulk import pruned
 from sessiontree.core.damage import in_short
 from sessiontree.core.entry import REWRITTEN, Entry, decode_object
-from sessiontree.core.handle import Blob, Handle, blob_of, blobs_needed
+from sessiontree.core.handle import Blob, Handle, blob_of, blobs_needed, media_type_in
 from sessiontree.core.media import base_type, text_in
 from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.writer import fresh_uuid, now
@@ -43,7 +43,7 @@ from sessiontree.library.homes import agent_at
 from sessiontree.library.listing import facts_of
 from sessiontree.library.root import below, for_names
 from sessiontree.library.trash import discard, finish, reveal
-from sessiontree.operations.export import SPILL_OVER, hides_keys, written_again
+from sessiontree.operations.export import SPILL_OVER, hides_keys, masked_keys, written_again
 from sessiontree.redact.redaction import SecretMasking
 from sessiontree.session import Session
 from sessiontree.storage.atomic import blocks_of, create_file, link
@@ -233,14 +233,14 @@ class _WrittenLines:
         blob = blob_of(fields.get("handle"))
         if blob is None:
             return fields
-        handle = Handle.parse(fields["handle"])
-        media_type = base_type(handle.meta[2] if len(handle.meta) > 2 else None)
+        named = media_type_in(fields["handle"])
+        media_type = base_type(named)
         content = self._old.read(*blob)
         made = self._change.content(content, media_type, entry)
         if made is content:
             return fields
-        named = handle.meta[2] if len(handle.meta) > 2 else media_type
-        return {**fields, "handle": str(Handle.blob(*self._new.put(made), named))}
+        handle = Handle.blob(*self._new.put(made), named or media_type)
+        return {**fields, "handle": str(handle)}
 
 
 def names_of(body: Mapping[str, Any]) -> list[str]:
@@ -346,8 +346,7 @@ class Masking:
         self.redaction = SecretMasking()
 
     def value(self, fields: Mapping[str, Any], entry: str) -> Mapping[str, Any]:
-        masked: Mapping[str, Any] = self.redaction.value(fields, entry)
-        return masked
+        return masked_keys(fields, entry, self.redaction)
 
     def content(self, content: bytes, media_type: str, entry: str) -> bytes:
         text = text_in(content)

@@ -22,7 +22,7 @@ from sessiontree.core.codec import decoder
 from sessiontree.core.damage import MAX_FINDINGS, ignore
 from sessiontree.core.display import mask_then_cut, printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object, is_of_subagent
-from sessiontree.core.handle import MARK, blob_of
+from sessiontree.core.handle import BLOB_NEEDLES, blob_of
 from sessiontree.core.message import (
     TOOL,
     begins_turn,
@@ -52,7 +52,7 @@ from sessiontree.storage.names import (
 from sessiontree.storage.place import START
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.amounts import counted
-from sessiontree.text.pattern import AllOf, Match, Pattern, Prefilter, Span, lines_with
+from sessiontree.text.pattern import AllOf, Match, Pattern, Prefilter, Span, finder
 from sessiontree.text.preview import role, speaker, texts, texts_of_tool
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ class FileSearch:
 
         blobs = blobs_of(DISK, self._file)
         for offset, line in self._scanner.lines(
-            self._file, partial(lines_with, MARK), partial(_any_start, Prefilter((MARK,)))
+            self._file, finder(BLOB_NEEDLES), partial(_any_start, Prefilter(BLOB_NEEDLES))
         ):
             entry = None if offset in given else decode(line, offset)
             if entry is None or not self._is_wanted(entry):
@@ -413,7 +413,7 @@ class FileSearch:
     def _with_blobs(self, entry: Entry, blobs: Blobs) -> Mapping[str, Any]:
         """The keys of an entry with the content of its blobs, as far as it can be read."""
 
-        def fetch(handle: str) -> bytes:
+        def fetch(handle: Any) -> bytes:
             blob = blob_of(handle)
             try:
                 return blobs.read(*blob) if blob is not None else b""
@@ -423,7 +423,7 @@ class FileSearch:
 
         body = dict(_restored(entry, fetch))
         if entry.type == "handle":
-            body["(content)"] = fetch(str(body.get("handle"))).decode("utf-8", "replace")
+            body["(content)"] = fetch(body.get("handle")).decode("utf-8", "replace")
         return body
 
 

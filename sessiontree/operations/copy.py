@@ -16,13 +16,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree import errors
 from sessiontree.core.codec import check_seal, decode, lines_in, parts
 from sessiontree.core.damage import ignore, more_like_it
 from sessiontree.core.entry import decode_leniently, decode_object
-from sessiontree.core.handle import MARK, Blob, blobs_needed
+from sessiontree.core.handle import Blob, blobs_needed, may_name_blob
 from sessiontree.core.spill import check_spilled
 from sessiontree.engine.opening import foreign_refusal, sniff_file
 from sessiontree.engine.reader import TreeReader
@@ -58,10 +57,10 @@ FAULTS: Final[dict[type[errors.BlobError], str]] = {
 
 def named_in(block: bytes) -> Iterator[Blob]:
     """The blobs that the entries in whole lines need; only lines that may name one are decoded."""
-    if stringzilla.find(block, MARK) < 0:
+    if not may_name_blob(block):
         return
     for line in lines_in(block):
-        entry = decode(line, 0, ignore) if MARK in line else None
+        entry = decode(line, 0, ignore) if may_name_blob(line) else None
         if entry is not None:
             yield from blobs_needed(entry.as_stored)
 
@@ -87,7 +86,7 @@ class NamedBlobs:
 def may_need_blobs(reader: TreeReader) -> Iterator[Mapping[str, Any]]:
     """The stored keys of each entry that may use a blob."""
     for _, line in reader.ready().entry_lines():
-        if MARK in line:
+        if may_name_blob(line):
             yield decode_object(line)
 
 

@@ -28,8 +28,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import stringzilla  # type: ignore[import-not-found, unused-ignore]
-
 from sessiontree.context.resolved import is_shown
 from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents
@@ -37,7 +35,16 @@ from sessiontree.core.codec import FORMAT, VERSION, check_seal, decode, encode, 
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry, decode_object
 from sessiontree.core.garbage import unkept
-from sessiontree.core.handle import MARK, Blob, Handle, blob_of, blobs_needed
+from sessiontree.core.handle import (
+    Blob,
+    Handle,
+    blob_of,
+    blobs_needed,
+    may_name_blob,
+    media_type_in,
+    text_form,
+    with_parts,
+)
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.limits import Budget
@@ -141,7 +148,7 @@ def _message_line(original: Original, entry: Entry) -> bytes:
         return entry.line
     fields = _without(entry.body, _HANDLE_KEYS + _LINE_KEYS)
     own = fields.pop("metadata", None)
-    metadata = {**(own if isinstance(own, dict) else {}), "inlinedFrom": str(entry["handle"])}
+    metadata = {**(own if isinstance(own, dict) else {}), "inlinedFrom": text_form(entry["handle"])}
     return encode({**fields, "type": "message", "message": found, "metadata": metadata})
 
 
@@ -276,7 +283,7 @@ def _readable_blobs(original: Original, lines: CopiedLines) -> list[Blob]:
     """The blobs that lines need; raises BlobUnreadableError where the system refuses one."""
     needed: dict[Blob, None] = {}
     for line in original.reader.view.lines_at(lines.with_blobs):
-        entry = decode(line, 0, ignore) if stringzilla.find(line, MARK) >= 0 else None
+        entry = decode(line, 0, ignore) if may_name_blob(line) else None
         if entry is not None:
             needed.update(dict.fromkeys(blobs_needed(entry.as_stored)))
     for blob in needed:
@@ -403,10 +410,10 @@ class RedactedCopy:
             replaced = False
         else:
             fields, replaced = self._whole(entry)
-        masked = self._redaction.value(fields, entry.uuid)
+        masked = masked_keys(fields, entry.uuid, self._redaction)
         if masked is not fields or replaced or hides_keys(line):
-            return self._encoded(_with_masked_handle(masked, fields, self._redaction))
-        if not self._inline and MARK in entry.line:
+            return self._encoded(masked)
+        if not self._inline and may_name_blob(entry.line):
             _copy_blobs(self._original, self._blobs, blobs_needed(entry.as_stored))
         return line
 
@@ -420,15 +427,14 @@ class RedactedCopy:
         for cause in missing:
             warn(cause, ContentLostWarning)
         fields = _without(whole, _LINE_KEYS)
-        if entry.type == "handle" and blob_of(_text(fields.get("handle"))) is not None:
-            return self._blob_message(entry, fields), True
+        blob = blob_of(fields.get("handle")) if entry.type == "handle" else None
+        if blob is not None:
+            return self._blob_message(entry, fields, blob.size), True
         return fields, bool(missing)
 
-    def _blob_message(self, entry: Entry, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _blob_message(self, entry: Entry, fields: Mapping[str, Any], size: int) -> dict[str, Any]:
         """The keys of a message with the content of a handle's blob, as far as it is text."""
-        handle = Handle.parse(fields["handle"])
-        media_type = base_type(handle.meta[2] if len(handle.meta) > 2 else None)
-        size = int(handle.meta[1])
+        media_type = base_type(media_type_in(fields["handle"]))
         if is_shown(media_type, size):
             found = self._original.handles.messages([entry])[0]
             message = found if isinstance(found, SessionTreeError) else found.message
@@ -457,18 +463,25 @@ def written_again(fields: Mapping[str, Any], spill_over: int | None, blobs: Blob
         return seal(json.dumps(spilled, separators=(",", ":")).encode())
 
 
-def _with_masked_handle(
-    masked: Mapping[str, Any], fields: Mapping[str, Any], redaction: Redaction
-) -> Mapping[str, Any]:
-    """The masked fields, with a well-formed handle: its parts are masked one by one."""
-    handle = fields.get("handle")
-    if fields.get("type") != "handle" or masked.get("handle") == handle:
+def masked_keys(fields: Mapping[str, Any], entry: str, redaction: Redaction) -> Mapping[str, Any]:
+    """The keys of an entry with all secrets masked; the same object if there is none.
+
+    The parts of a handle are masked one by one, so it stays well formed.
+    """
+    parted = with_parts(fields)
+    masked: Mapping[str, Any] = redaction.value(parted, entry)
+    if masked is parted:
+        return fields
+    if parted is fields:
         return masked
+    if masked["handle"] == parted["handle"]:
+        return {**masked, "handle": fields["handle"]}
+    parts = dict(masked["handle"])
+    metadata = {**parts.pop("metadata", {}), **masked.get("metadata", {})}
+    more = {"metadata": metadata} if metadata else {}
     try:
-        parsed = Handle.parse(_text(handle))
-        meta = tuple(redaction.text(part) for part in parsed.meta)
-        return {**masked, "handle": str(Handle(parsed.plugin, parsed.version, parsed.method, meta))}
-    except HandleError:
+        return {**masked, "handle": str(Handle(**parts)), **more}
+    except HandleError:  # the version was masked
         return masked
 
 
@@ -484,7 +497,3 @@ def hides_keys(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return True
     return False
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

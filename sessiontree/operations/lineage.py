@@ -22,10 +22,8 @@ from heapq import merge
 from operator import lt
 from typing import Any, Final, NamedTuple
 
-import stringzilla  # type: ignore[import-not-found, unused-ignore]
-
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
-from sessiontree.core.handle import MARK
+from sessiontree.core.handle import may_name_blob
 from sessiontree.core.index import TreeIndex
 from sessiontree.engine.names import Names
 from sessiontree.engine.reader import TreeReader
@@ -126,7 +124,7 @@ class Lineage:
             offset = entry.offset
             self._path.append(offset)
             self._marks.append(hash(entry.uuid))
-            if offset != self._header and stringzilla.find(entry.line, MARK) >= 0:
+            if offset != self._header and may_name_blob(entry.line):
                 self._with_blobs.append(offset)
             if entry.type == "merge":
                 merges.append(offset)

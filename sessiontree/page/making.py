@@ -19,14 +19,14 @@ import msgspec
 from sessiontree.core import limits
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object, missing_parent
-from sessiontree.core.handle import Handle, blob_of
+from sessiontree.core.handle import blob_of, media_type_in
 from sessiontree.core.index import NO_ROW
+from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.limits import Budget
 from sessiontree.core.media import base_type, left_out
 from sessiontree.core.message import Message, count_of_blocks, result_ids
 from sessiontree.edits.tools import SideFacts
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import HandleError
 from sessiontree.operations.workers import ProcessPool, available
 from sessiontree.page import rows
 from sessiontree.page.markup import MAX_COLOURED, Colours
@@ -206,7 +206,9 @@ class _Making:
         if entry.is_content:
             self._take_pieces()
         self._maker.take(entry)
-        has_notes = _METADATA in entry.line  # of its reader: that it repeats, or is joined
+        has_notes = _METADATA in entry.line or has_escapes(
+            entry.line
+        )  # of its reader: that it repeats, or is joined
         if has_notes and is_repeat(entry, self._maker.reader.index):
             self._take_repeat(entry, row)
             return
@@ -447,14 +449,11 @@ def _agents_by_caller(turn: Turn | None) -> dict[str, list[Subagent]]:
 
 def _binary_of(entry: Entry) -> tuple[str | None, int]:
     """The media type and the size of the bytes that a handle stands for; None for a message."""
-    text = entry.as_stored.get("handle")
-    blob = blob_of(text)
-    if blob is None or not isinstance(text, str):
+    handle = entry.as_stored.get("handle")
+    blob = blob_of(handle)
+    if blob is None:
         return None, 0
-    try:
-        media_type = base_type((Handle.parse(text).meta[2:3] or ("",))[0])
-    except HandleError:
-        return None, 0
+    media_type = base_type(media_type_in(handle))
     return (None, 0) if media_type.startswith("text/") else (media_type, blob.size)
 
 

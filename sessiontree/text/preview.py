@@ -19,7 +19,7 @@ from typing import Any, Final
 from sessiontree.core.blocks import handle_text, is_handle_of_message
 from sessiontree.core.display import WIDTH, is_masking, one_line
 from sessiontree.core.entry import SUMMARIES, Entry
-from sessiontree.core.handle import Handle, blob_of
+from sessiontree.core.handle import blob_of, media_type_in
 from sessiontree.core.media import binary_in
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
@@ -131,7 +131,7 @@ def _content_of_blob(handle: Any) -> str:
     blob = blob_of(handle)
     if blob is None:
         return ""
-    media_type = ":".join(Handle.parse(handle).meta[2:]).partition(";")[0]
+    media_type = media_type_in(handle).partition(";")[0]
     return f"[{media_type or 'blob'} {size_in_short(blob.size)}]"
 
 

@@ -33,8 +33,9 @@ from msgspec.structs import replace
 
 from sessiontree.core.blocks import role_of_entry
 from sessiontree.core.entry import Entry, decode_object, is_of_subagent
-from sessiontree.core.handle import MARK, Blob, blobs_needed
+from sessiontree.core.handle import Blob, blobs_needed, may_name_blob
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.usage import Mode, Spent, Sums, Usage, spent_by, total
 from sessiontree.views.messages import with_messages
 from sessiontree.views.tree import count_branches
@@ -113,9 +114,9 @@ def may_have_usage(reader: TreeReader, needed: set[Blob]) -> Iterator[Entry]:
         view = reader.whole()
         lines = view.entry_lines()
     for offset, line in lines:
-        if MARK in line:
+        if may_name_blob(line):
             needed.update(blobs_needed(decode_object(line)))
-        if b'"usage"' not in line and b'"handle"' not in line:
+        if b'"usage"' not in line and b'"handle"' not in line and not has_escapes(line):
             continue
         entry = view.decode(line, offset)
         if entry is not None:

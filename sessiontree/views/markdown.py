@@ -34,7 +34,7 @@ from sessiontree.core.activity import as_typed
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.display import WIDTH, printable
 from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry, missing_parent
-from sessiontree.core.handle import Handle, blob_of
+from sessiontree.core.handle import blob_of, media_type_in
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.limits import Budget
 from sessiontree.core.media import IMAGES, base_type, left_out
@@ -648,11 +648,11 @@ class _MarkdownTranscript:
 
     def _image(self, entry: Entry) -> str | None:
         """An attached image: a link where it and the transcript are files, else its name."""
-        text = entry.get("handle")
-        blob = blob_of(text)
+        handle = entry.get("handle")
+        blob = blob_of(handle)
         if blob is None:
             return None
-        media_type = base_type((Handle.parse(text).meta[2:3] or ("",))[0])
+        media_type = base_type(media_type_in(handle))
         if media_type not in IMAGES:
             return None
         if self._redaction is not None:

@@ -26,6 +26,7 @@ from sessiontree.core.blocks import (
 )
 from sessiontree.core.entry import CONTENT, PIECES, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.message import (
     FAILURE,
     REPEATS,
@@ -320,7 +321,10 @@ def find(cursor: Cursor, type: str | None, tool_call_id: str | None) -> list[Ent
     likely = (
         entry
         for entry in (cursor.reader.entries() if type is None else cursor.reader.of_type(type))
-        if needle is None or needle in entry.line or entry.type == "handle"
+        if needle is None
+        or needle in entry.line
+        or entry.type == "handle"
+        or has_escapes(entry.line)
     )
     lack = "the tool calls are not found"
     found = with_messages(likely, cursor.messages, lack, lambda e: role_of_entry(e) != "system")

@@ -29,6 +29,7 @@ from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, UNDID, Entry, moment_of
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
+from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.message import Message, calls_of, is_typed_command, text_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.walk import gc_paused
@@ -297,7 +298,7 @@ def prompt_numbers(cursor: Cursor) -> dict[str, int]:
         count = 0
         view = reader.ready()
         for offset, line in view.entry_lines():
-            if not any(map(line.__contains__, _OF_PROMPTS)):
+            if not any(map(line.__contains__, _OF_PROMPTS)) and not has_escapes(line):
                 continue
             entry = view.read(offset)
             if entry is None:  # damaged
@@ -312,7 +313,7 @@ def prompt_numbers(cursor: Cursor) -> dict[str, int]:
 
 
 _OF_PROMPTS: Final = (b'"user"', b'"typed"', b'"handle"', b':subagent"')
-"""What the line of a prompt, or of the start of a subagent, has one of."""
+"""What the line of a prompt, or of the start of a subagent, has one of, unless it has escapes."""
 
 
 def _taken(turning: TurnBuilder, drawn: EntryTree) -> Iterator[tuple[int, str]]:
