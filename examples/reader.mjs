@@ -138,27 +138,27 @@ function systemText({ content, sections }) { // 1.17
 }
 
 function settingsOf(path, header) { // 1.16, 1.18
-  const facts = { ...header, ...(isObject(header.metadata) ? header.metadata : {}) };
-  const given = facts.model ?? facts.modelId;
   const found = { model: null, thinkingLevel: null, system: null };
-  const model = (provider, modelId) => ({ provider: provider ?? null, modelId: modelId ?? null });
-  if (isObject(given)) found.model = model(given.provider, given.modelId);
-  if (typeof given === "string") found.model = model(facts.provider, given);
-  if (typeof facts.thinkingLevel === "string") found.thinkingLevel = facts.thinkingLevel;
-  if (typeof facts.system === "string") found.system = facts.system;
+  const set = (key, value) => { if (typeof value === "string") found[key] = value; };
+  const setModel = (provider, modelId) => {
+    const named = typeof provider === "string" ? provider : null;
+    if (isText(modelId)) found.model = { provider: named, modelId };
+  };
+  for (const facts of [header, header.metadata].filter(isObject)) {
+    for (const id of [facts.modelId, facts.model]) setModel(facts.provider, id);
+    setModel(facts.model?.provider, facts.model?.modelId);
+    for (const key of ["thinkingLevel", "system"]) set(key, facts[key]);
+  }
   for (const { type, keys } of path) {
     const message = type === "message" && isObject(keys.message) ? keys.message : {};
-    if (type === "model_change") found.model = model(keys.provider, keys.modelId);
-    if (type === "thinking_level_change") found.thinkingLevel = keys.thinkingLevel ?? null;
-    if (message.role === "assistant" && isText(message.model)) {
-      found.model = model(message.provider, message.model);
-    }
+    if (type === "model_change") setModel(keys.provider, keys.modelId);
+    if (type === "thinking_level_change") set("thinkingLevel", keys.thinkingLevel);
+    if (message.role === "assistant") setModel(message.provider, message.model);
     if (message.role === "system") found.system = systemText(message);
-    for (const key of type === "compaction" ? Object.keys(found) : []) {
-      const value = isObject(keys.state) ? keys.state[key] : undefined;
-      const isRight = key === "model" ? isObject(value) : typeof value === "string";
-      if (value === null || isRight) found[key] = value;
-    }
+    const state = type === "compaction" && isObject(keys.state) ? keys.state : {};
+    for (const key of Object.keys(found)) if (state[key] === null) found[key] = null;
+    setModel(state.model?.provider, state.model?.modelId);
+    for (const key of ["thinkingLevel", "system"]) set(key, state[key]);
   }
   return found;
 }

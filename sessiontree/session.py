@@ -395,7 +395,8 @@ class Session(metaclass=KnowsNearNames):
         root: PathLike | None,
     ) -> Self:
         with closed_on_failure(log):
-            refs.check_name(lane, "lane name")
+            if not log.readonly:
+                refs.check_name(lane, "lane name")
             file = opening.open_file(log, migrate=migrate)
             if exclusive:
                 log.keep()

@@ -262,12 +262,12 @@ class ContextBuilder:
             if role == "assistant":
                 if "model" in message and (model := model_of(message)) is not None:
                     self.settings["model"] = model
-                if "partial" in message:
-                    self._tell_if_partial(entry, message)
             elif role == "system":
                 self.settings["system"] = system_text(message)
                 if not self._verbatim:
                     return
+            if "partial" in message:
+                self._tell_if_partial(entry, message)
             self._out.take(message, source)
             return
         self._note_setting(entry)

@@ -102,7 +102,8 @@ class CallGroup(Generic[Source]):
         kind = kind_of(message)
         if kind == "reasoning":
             return True
-        return kind in CALL_ITEMS and self.open.isdisjoint(call.id for call in calls_of(message))
+        calls = calls_of(message) if kind in CALL_ITEMS else []
+        return bool(calls) and self.open.isdisjoint(call.id for call in calls)
 
     def go_on(self, calls: list[ToolCall], place: int) -> set[str]:
         """Take in the calls of the next piece; gives the ids that were not open before it."""
@@ -172,10 +173,13 @@ class Pairing(Generic[Source]):
     def take(self, message: Message, source: Source) -> None:
         place = len(self._taken)
         if is_partial(message):
-            message, cut = without_cut_calls(message)
+            whole, cut = without_cut_calls(message)
             for call in cut:
                 broken = f"call {call.id} of {call.name or 'a tool'} broke off"
                 self._handed_out.append((place, f"{broken} and was left out: it was never run"))
+            if whole is None:
+                return
+            message = whole
         self._taken.append(message)
         self._taken_sources.append(source)
         ids = result_ids(message)
@@ -353,7 +357,7 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
             if kind not in _PAIRED_BLOCKS:
                 continue
             id = block.get("id")
-            if kind in RESULT_BLOCKS or id.__class__ is not str:
+            if kind in RESULT_BLOCKS or id.__class__ is not str or not id:
                 return place
             called.append(id)
         if called:
@@ -366,7 +370,8 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
 
 def _answered(group: CallGroup[Source]) -> tuple[list[Message], list[Source], list[str]]:
     """The messages of a group, and the results in call order, made where there are none."""
-    order = [call.id for call in group.calls]
+    calls_by_id = {call.id: call for call in reversed(group.calls)}  # of the same id the first
+    order = list(dict.fromkeys(call.id for call in group.calls))
     brought = [id for answer in group.answers for id in answer.ids]
     lead = _results_lead(group.answers)
     end = len(group.pieces) - group.trailing
@@ -383,7 +388,7 @@ def _answered(group: CallGroup[Source]) -> tuple[list[Message], list[Source], li
         for answer in group.answers
         for id, message in answer.results().items()
     }
-    missing = {call.id: call for call in group.calls if call.id not in by_id}
+    missing = {id: calls_by_id[id] for id in order if id not in by_id}
     warnings += [
         f"call {id} of {c.name or 'a tool'} was never answered" for id, c in missing.items()
     ]
@@ -392,7 +397,9 @@ def _answered(group: CallGroup[Source]) -> tuple[list[Message], list[Source], li
     for piece, source in group.pieces[:end]:
         made.append((piece, source))
         calls = calls_of(piece)
-        results |= {c.id: by_id.get(c.id) or (interrupted_result(c), source) for c in calls}
+        for call in calls:
+            made_up = interrupted_result(calls_by_id[call.id]), source
+            results.setdefault(call.id, by_id.get(call.id) or made_up)
         if group.is_item and any(call.id in missing for call in calls):
             made += _merged_results(results.values())
             results = {}

@@ -12,18 +12,34 @@ from typing import Any, Final
 from sessiontree.core.blocks import Blocks, EntryContents, is_handle_of_message, role_of_entry
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, system_text
+from sessiontree.errors import SessionTreeError
 
 SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
-# The type of each in the state of a compaction, which another program may have written.
-_SHAPES: Final = {"model": dict | None, **dict.fromkeys(SETTING_KEYS[1:], str | None)}
 
 
 def model_of(message: Message) -> dict[str, Any] | None:
     """The model that an assistant message names, as a setting."""
-    model = message.get("model")
-    if not isinstance(model, str) or not model:
+    return _model(message.get("provider"), message.get("model"))
+
+
+def _model(provider: Any, id: Any) -> dict[str, Any] | None:
+    """A model as a setting; None without an id that is a text and not empty."""
+    if not isinstance(id, str) or not id:
         return None
-    return {"provider": message.get("provider"), "modelId": model}
+    return {"provider": _text(provider), "modelId": id}
+
+
+def _model_in(value: Any) -> dict[str, Any] | None:
+    """The model in `{"provider", "modelId"}`; None for any other value."""
+    return _model(value.get("provider"), value.get("modelId")) if isinstance(value, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+_SHAPES: Final = {"model": _model_in, **dict.fromkeys(SETTING_KEYS[1:], _text)}
+"""What reads each setting in the state of a compaction, which another program may have written."""
 
 
 def settings_of(entry: Entry) -> dict[str, Any]:
@@ -41,33 +57,34 @@ def settings_of(entry: Entry) -> dict[str, Any]:
         model = model_of(message) if message.get("role") == "assistant" else None
         return {"model": model} if model else {}
     if kind == "model_change":
-        return {"model": {"provider": entry.get("provider"), "modelId": entry.get("modelId")}}
+        model = _model(entry.get("provider"), entry.get("modelId"))
+        return {"model": model} if model else {}
     if kind == "thinking_level_change":
-        return {"thinkingLevel": entry.get("thinkingLevel")}
+        level = _text(entry.get("thinkingLevel"))
+        return {} if level is None else {"thinkingLevel": level}
     if kind == "message_end":
         model = model_of(entry.body)
         return {"model": model} if model else {}
     if kind == "compaction":
         state = entry.get("state")
         state = state if isinstance(state, dict) else {}
-        known = [(key, state[key]) for key in _SHAPES if key in state]
-        return {key: value for key, value in known if isinstance(value, _SHAPES[key])}
+        stored = [(key, state[key]) for key in SETTING_KEYS if key in state]
+        read = [(key, value, _SHAPES[key](value)) for key, value in stored]
+        return {key: one for key, value, one in read if one is not None or value is None}
     return {}
 
 
 def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
     """The settings a session starts with, from its header."""
     metadata = header.get("metadata")
-    facts: dict[str, Any] = {**header, **(metadata if isinstance(metadata, dict) else {})}
     settings: dict[str, Any] = {}
-    model = facts.get("model", facts.get("modelId"))
-    if isinstance(model, dict):
-        settings["model"] = {"provider": model.get("provider"), "modelId": model.get("modelId")}
-    elif isinstance(model, str):
-        settings["model"] = {"provider": facts.get("provider"), "modelId": model}
-    for key in ("thinkingLevel", "system"):
-        if isinstance(facts.get(key), str):
-            settings[key] = facts[key]
+    for facts in (header, metadata if isinstance(metadata, dict) else {}):
+        named = (_model(facts.get("provider"), facts.get(key)) for key in ("model", "modelId"))
+        found = {
+            "model": _model_in(facts.get("model")) or next(filter(None, named), None),
+            **{key: _text(facts.get(key)) for key in ("thinkingLevel", "system")},
+        }
+        settings |= {key: value for key, value in found.items() if value is not None}
     return settings
 
 
@@ -95,6 +112,14 @@ def made_system(entry: Entry, blocks: Blocks, contents: EntryContents) -> str | 
     return system_text(message) if message.get("role") == "system" else None
 
 
+def _settings_of(entry: Entry, contents: EntryContents) -> dict[str, Any]:
+    """The settings that an entry puts in force, with a placeholder for a text that is lost."""
+    try:
+        return settings_of(entry)
+    except SessionTreeError:
+        return settings_of(contents.whole(entry))
+
+
 def settings_of_all(entries: Sequence[Entry], contents: EntryContents) -> dict[str, Any]:
     """The settings at the end of entries that follow each other.
 
@@ -103,7 +128,7 @@ def settings_of_all(entries: Sequence[Entry], contents: EntryContents) -> dict[s
     settings: dict[str, Any] = {}
     unsure: list[Entry] = []
     for entry in entries:
-        found = settings_of(contents.whole(entry))
+        found = _settings_of(entry, contents)
         settings.update(found)
         if "system" in found:
             unsure.clear()
@@ -140,7 +165,7 @@ class EffectiveSettings:
         """A setting by its key; None where none is in force."""
         settings = self._settings
         while key not in settings and (entry := next(self._above, None)) is not None:
-            for found, value in settings_of(entry).items():
+            for found, value in _settings_of(entry, self._contents).items():
                 settings.setdefault(found, value)
             if "system" not in settings and may_make_system(entry):
                 self._note_system(entry)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.entry import RESERVED, REWRITTEN, Entry, stored
-from sessiontree.core.handle import KINDS, Blob, blob_of, blobs_needed, text_form
+from sessiontree.core.handle import KINDS, text_form
 from sessiontree.core.message import ABORTED, Message
 from sessiontree.errors import (
     BlobError,
@@ -42,7 +42,7 @@ class Blocks:
         if not members or members[0] != entry:
             return None
         message = folded_message(members)
-        if message.get("partial"):
+        if message.get("partial") is True:
             cause = "it broke off" if "stopReason" in message else "it has no end"
             self._warnings.append(f"message {entry.get('messageUuid')} is partial: {cause}")
         return message, [member.uuid for member in members]
@@ -72,7 +72,9 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     extra = {key: end[key] for key in end if key not in NOT_OF_MESSAGE}
     if extra.get("stopReason") == ABORTED:
         extra["partial"] = True
-    return {"role": end.get("role") or "assistant", "content": content, **extra}
+    role = end.get("role")
+    role = role if isinstance(role, str) and role else "assistant"
+    return {"role": role, "content": content, **extra}
 
 
 NOT_OF_MESSAGE: Final = RESERVED | {REWRITTEN, "metadata", "messageUuid", "role", "content"}
@@ -85,7 +87,8 @@ def ordered(members: Sequence[Entry]) -> tuple[list[Entry], Entry | None]:
     for place, entry in enumerate(members):
         if entry.type == "block":
             index = entry.get("index")
-            blocks[index if isinstance(index, int | float) else place] = entry
+            is_number = isinstance(index, int | float) and not isinstance(index, bool)
+            blocks[index if is_number else place] = entry
     end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
     return [blocks[index] for index in sorted(blocks)], end
 
@@ -213,28 +216,35 @@ def handle_text(entry: Entry) -> str:
 
 def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
     stored = entry.as_stored
-    blobs, text = set(blobs_needed(stored)), f"[missing: {_cause(error)}]"
-    return {key: _replaced(part, blobs, text) for key, part in stored.items() if key != "spilled"}
+    handles, text = _listed(stored), f"[missing: {_cause(error)}]"
+    return {key: _replaced(part, handles, text) for key, part in stored.items() if key != "spilled"}
 
 
-def _replaced(value: Any, blobs: set[Blob], text: str) -> Any:
-    """A value with a text in place of each blob; an image without its bytes becomes text."""
+def _listed(stored: Mapping[str, Any]) -> list[Any]:
+    """The handles that `spilled` lists, as far as it is well formed."""
+    spilled = stored.get("spilled")
+    places = spilled if isinstance(spilled, list) else []
+    return [place[1] for place in places if isinstance(place, list) and len(place) in (2, 3)]
+
+
+def _replaced(value: Any, handles: Sequence[Any], text: str) -> Any:
+    """A value with a text in place of each handle; an image without its bytes becomes text."""
     if isinstance(value, str):
-        return text if blob_of(value) in blobs else value
+        return text if value in handles else value
     if isinstance(value, list):
-        return [_replaced(part, blobs, text) for part in value]
+        return [_replaced(part, handles, text) for part in value]
     if not isinstance(value, dict):
         return value
-    if "type" in value and _bytes_are_missing(value, blobs):
+    if "type" in value and _bytes_are_missing(value, handles):
         return {"type": "text", "text": text}
-    return {key: _replaced(part, blobs, text) for key, part in value.items()}
+    return {key: _replaced(part, handles, text) for key, part in value.items()}
 
 
-def _bytes_are_missing(block: Mapping[str, Any], blobs: set[Blob]) -> bool:
+def _bytes_are_missing(block: Mapping[str, Any], handles: Sequence[Any]) -> bool:
     source = block.get("source")
     found = [block.get("data"), block.get("image_url"), block.get("file_data")]
     if isinstance(source, dict):
         found += [source.get("data"), source.get("url")]
     if isinstance(found[1], dict):
         found.append(found[1].get("url"))
-    return any(blob_of(part) in blobs for part in found)
+    return any(isinstance(part, str) and part in handles for part in found)

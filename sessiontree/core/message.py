@@ -241,7 +241,7 @@ def call_in(block: Any) -> ToolCall | None:
     if not isinstance(block, dict) or (kind := kind_of(block)) not in CALL_BLOCKS:
         return None
     id, name = block.get("id"), block.get("name")
-    if not isinstance(id, str):
+    if not isinstance(id, str) or not id:
         return None
     arguments = block.get("arguments", block.get("input"))
     return ToolCall(id, name if isinstance(name, str) else "", arguments, kind)
@@ -265,14 +265,17 @@ def calls_beside(message: Message) -> list[ToolCall]:
     return calls
 
 
-def without_cut_calls(message: Message) -> tuple[Message, list[ToolCall]]:
+def without_cut_calls(message: Message) -> tuple[Message | None, list[ToolCall]]:
     """A message that broke off without the calls that it broke off in, and those calls.
 
-    The arguments of such a call are text that is not a JSON object yet.
+    The arguments of such a call are text that is not a JSON object yet. None for an item that is
+    one.
     """
     cut = [call for call in calls_of(message) if _is_cut(call)]
     if not cut:
         return message, cut
+    if any(call.shape in CALL_ITEMS for call in cut):
+        return None, cut
     made, content, calls = dict(message), message.get("content"), message.get("tool_calls")
     if isinstance(content, list):
         made["content"] = [b for b in content if (c := call_in(b)) is None or not _is_cut(c)]
@@ -319,7 +322,7 @@ def tools_of(message: Message) -> list[str]:
 
 def _add_call(calls: list[ToolCall], call: Message, key: str, arguments: Any, shape: str) -> None:
     id, name = call.get(key), call.get("name")
-    if isinstance(id, str):
+    if isinstance(id, str) and id:
         calls.append(ToolCall(id, name if isinstance(name, str) else "", arguments, shape))
 
 

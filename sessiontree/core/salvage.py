@@ -52,7 +52,7 @@ from sessiontree.core.codec import (
     raw_values,
 )
 from sessiontree.core.damage import ignore
-from sessiontree.core.entry import HEADER, Entry, decode_object
+from sessiontree.core.entry import HEADER, Entry, bare_line, decode_object
 from sessiontree.core.header import check_header, is_version_1
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import ForeignFormatError, NewerFormatError, SessionTreeError
@@ -373,7 +373,7 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> SubstituteHeader | No
 
 
 def _is_sound(line: bytes) -> bool:
-    line = line.removesuffix(b"\r")
+    line = bare_line(line.removesuffix(b"\r"))
     return is_sealed(line) and line[-10:] == b'%08x"}' % crc32(line[:-CRC_LENGTH])
 
 

@@ -260,7 +260,7 @@ class SpilledBody(Mapping[str, Any]):
         """The value of a key, whole; an error as of `restore`."""
         if key not in self._whole:
             value = self.stored[key]
-            if places := self._places(key):
+            if (places := self._places(key)) != []:
                 value = restore({key: value, "spilled": places}, self._fetch)[key]
             self._whole[key] = value
         return self._whole[key]
@@ -268,6 +268,8 @@ class SpilledBody(Mapping[str, Any]):
     def _places(self, key: str) -> Any:
         """The places of one key; `spilled` itself where it is malformed."""
         spilled = self.stored["spilled"]
+        if not isinstance(spilled, list):
+            return spilled
         try:
             return [place for place in spilled if place[0][0] == key]
         except (TypeError, IndexError, KeyError):

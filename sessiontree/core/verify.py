@@ -83,9 +83,11 @@ class Verification:
 
     def look_into(self, line: bytes, offset: int) -> None:
         """Report what is wrong with an unsound line that was taken by `take_structure`."""
+        if self._tree.row_at(offset) == NO_ROW:
+            return
         if is_sealed(line):
             check_text(line, offset, self._report)
-        elif self._tree.row_at(offset) != NO_ROW:
+        else:
             decode(line.removesuffix(b"\n"), offset, self._report)
 
     def _note_references(self, line: bytes, row: int) -> None:

@@ -135,6 +135,7 @@ class LogTree:
     Attributes:
         size: the bytes of the log that are known.
         header: the first entry. In version 1 it has no uuid.
+        is_header_fused: whether the header shares its line with something else.
         decode: gives the entry of a line, and reports the damage in it.
     """
 
@@ -148,7 +149,7 @@ class LogTree:
         self._tree: TreeIndex | None = None
         self._tree_ends_open = False
         self._walk: Walk | None = None
-        self._is_header_fused = False
+        self.is_header_fused = False
         self._set_size(log.size())
         self.header = self._read_header(header_line or find_header(log, log.read(0, _START)))
 
@@ -178,7 +179,7 @@ class LogTree:
                     offset += count * len(line)
         if found.shares_line:
             self.report("json", found.offset, "the header shares its line with something else")
-            self._is_header_fused = True
+            self.is_header_fused = True
             header = self.decode(found.line, found.offset)
             self.decode = _with_header(self.decode, header, found.offset)
             self._decode_chain = _no_chain
@@ -279,7 +280,7 @@ class LogTree:
 
             tree = self._tree = TreeIndex()
             self._tree_ends_open = False
-            if self._is_header_fused:  # its line gives no row
+            if self.is_header_fused:  # its line gives no row
                 tree.add(self.header.line, self.header.offset, ignore)
         for offset, block in whole_lines(self._log.read, tree.end, self._complete):
             tree.extend(block, offset, self.report)

@@ -402,7 +402,10 @@ class Headless:
         self.log: Log = _PatchedFile(original, self._prefix, stand_in.rest, self.size)
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
-        found = [*self._damage_before(), self._loss]
+        lost = self.stand_in
+        behind = lost.offset + len(rest_of_line(self.original.read, lost.offset)) + 1
+        found = [*self._damage_in(0, lost.offset, 1), self._loss]
+        found += self._damage_in(behind, lost.rest, lost.number + 1)
         for each in damage:
             line, offset = self.place(each.line, each.offset)
             found.append(replace(each, line=line, offset=offset))
@@ -414,15 +417,14 @@ class Headless:
         lost = self.stand_in
         return Damage(self.original.name, lost.number, lost.offset, "header", lost.cause)
 
-    def _damage_before(self) -> list[Damage]:
-        """What is wrong in front of the damaged line, where only zeros and blanks are."""
+    def _damage_in(self, offset: int, end: int, number: int) -> list[Damage]:
+        """What is wrong in lines beside the damaged one that are left out: they hold no entry."""
         found: list[Damage] = []
-        offset, number = 0, 1
 
         def report(kind: str, offset: int, cause: str) -> None:
             found.append(Damage(self.original.name, number, offset, kind, cause))
 
-        for lines, count in parts(self.original.read(0, self.stand_in.offset)):
+        for lines, count in parts(self.original.read(offset, max(0, end - offset))):
             for line in lines:
                 if count > 1:
                     report_run(line[:-1], count, offset, report)
@@ -503,6 +505,7 @@ class Migrated:
         self._offsets = array("q")
         view = LogTree(original)
         self.log = BytesLog(original.name, self._blocks(view))
+        self.log.blobs = original.blobs
         self._damage = view.damage
 
     def _blocks(self, view: LogTree) -> Iterator[bytes]:

@@ -101,6 +101,8 @@ def verify(
     """
     view = LogTree(log)
     verification = Verification(view.report)
+    if view.is_header_fused:
+        verification.take(view.header.line, view.header.offset)
     needed: dict[Blob, int] = {}
     is_shared = find_unsound is not None and view.complete > SHARE
     take = verification.take_structure if is_shared else verification.take_block

@@ -36,7 +36,8 @@ def lane(
     *,
     empty: bool = False,
 ) -> Opened:
-    names.check_name(name, "lane name")
+    if not writer.log.readonly:
+        names.check_name(name, "lane name")
     writer.reader.ready()
     writer.log.size()  # refused where it is closed
     start = None if at is None else writer.cursor.entry(at)

@@ -295,3 +295,21 @@ def test_a_step_that_an_earlier_handle_made_is_not_made_again(
     assert isinstance(path[-1].error, HandleCycleError)
     assert f"more than {DEEPEST} handles" in str(path[-1].error)
     assert len(steps) < 5 * len(path)
+
+
+def test_a_blob_whose_handle_is_an_object_is_copied_and_named(
+    here: Session, tmp_path: Path
+) -> None:
+    blob = here.blobs.put(b"a text")
+    handle = Handle.blob(*blob, "text/plain")
+    root = here.append_message(user("hi")).uuid
+    here.close()
+    written = line("handle", "h", root, handle=handle.as_dict(), kind="binary")
+    with (tmp_path / "here.jsonl").open("a") as file:
+        file.write(f"{json.dumps(written)}\n")
+    fork = Session.open(Session.open(tmp_path / "here.jsonl").fork(tmp_path / "fork.jsonl"))
+    assert fork.context().messages[1]["content"] == "```\na text\n```"
+    (tmp_path / "fork.jsonl.blobs" / blob.sha256).unlink()
+    assert [found.kind for found in fork.verify()] == ["blob"]
+    with Session.open(tmp_path / "fork.jsonl", readonly=True) as again:
+        assert str(handle) in again.context().messages[1]["content"]
