@@ -391,7 +391,7 @@ export interface Facts {
 /** A damage. */
 export interface Finding {
   /** The kind. */
-  kind: "blank" | "blob" | "blob folder" | "bom" | "crc" | "crlf" | "cut short" | "cycle" | "duplicate" | "foreign line" | "handle" | "header" | "history" | "joined" | "json" | "late parent" | "layout" | "missing parent" | "no uuid" | "nul" | "number" | "object" | "open end" | "reference" | "repeated" | "second header" | "side file" | "torn" | "unreadable" | "utf-8";
+  kind: "blank" | "blob" | "blob folder" | "bom" | "crc" | "crlf" | "cut short" | "cycle" | "duplicate" | "foreign line" | "handle" | "header" | "history" | "joined" | "json" | "late parent" | "layout" | "lost parent" | "missing parent" | "no uuid" | "nul" | "number" | "object" | "open end" | "reference" | "repeated" | "second header" | "side file" | "torn" | "unreadable" | "utf-8";
   /** The number of the line, from 1. */
   line: number;
   /** The offset of the first byte of the line. */
