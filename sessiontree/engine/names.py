@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Final
 
 from sessiontree.core.display import JOINERS
@@ -192,14 +192,25 @@ class Names:
 
 
 def _nearest_above(tree: TreeIndex, wanted: Container[int]) -> array[int]:
-    """Return for each row the nearest wanted row at or above it in the file, or NO_ROW."""
+    """Return for each row the nearest wanted row at or above it, or NO_ROW."""
     nearest = array("i", [NO_ROW]) * len(tree)
-    for row, parent in enumerate(tree.parents):
+    for row in _parents_first(tree):
+        parent = tree.parents[row]
         if row in wanted:
             nearest[row] = row
-        elif parent < row:
-            nearest[row] = nearest[parent] if parent != NO_ROW else NO_ROW
+        elif parent != NO_ROW:
+            nearest[row] = nearest[parent]
     return nearest
+
+
+def _parents_first(tree: TreeIndex) -> Sequence[int]:
+    """The rows in an order in which each is behind its parent; nearly always that of the file."""
+    if not tree.has_late_parents:
+        return range(len(tree))
+    order = [row for row, parent in enumerate(tree.parents) if parent == NO_ROW]
+    for row in order:
+        order.extend(tree.children(row))
+    return order
 
 
 def tip_of(tree: TreeIndex, row: int) -> int:

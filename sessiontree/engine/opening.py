@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from sessiontree.core.codec import check_seal, decode, parts, report_run
 from sessiontree.core.damage import Damage
-from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.core.entry import HEADER, Entry, bare_line, decode_leniently
 from sessiontree.core.header import is_version_1
 from sessiontree.engine.logtree import HeaderLine, LogTree, find_header
 from sessiontree.errors import (
@@ -523,6 +523,11 @@ class Migrated:
 
         for line in migrate(originals(), 1):
             yield line + b"\n"
+        if not view.reads_to_end:
+            last = decode_leniently(bare_line(rest_of_line(self.original.read, view.complete)))
+            kind = last.get("type") if isinstance(last, dict) else None
+            if isinstance(kind, str) and kind != HEADER:
+                view.report("open end", view.complete, "the last line has no newline")
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
         found = [

@@ -740,7 +740,7 @@ class _Streamed:
             if entry.type == "block":
                 self.blocks[index] = entry.get("block")
         if entry.type == "message_end":
-            self.role = entry.get("role") or self.role
+            self.role = role_of_entry(entry) or self.role
 
 
 def _sessions(
