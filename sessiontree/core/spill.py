@@ -206,6 +206,10 @@ def _places(spilled: Any) -> list[tuple[list[Any], str, str]]:
     return [(place[0], place[1], place[2] if len(place) == 3 else "") for place in spilled]
 
 
+def _has_path(place: Any) -> bool:
+    return isinstance(place, list) and bool(place) and isinstance(place[0], list) and bool(place[0])
+
+
 def _copied_down(top: Any, path: list[Any], copied: set[int]) -> Any:
     """The container at the end of a path, each container on the way copied once."""
     above = top
@@ -268,12 +272,9 @@ class SpilledBody(Mapping[str, Any]):
     def _places(self, key: str) -> Any:
         """The places of one key; `spilled` itself where it is malformed."""
         spilled = self.stored["spilled"]
-        if not isinstance(spilled, list):
+        if not isinstance(spilled, list) or not all(map(_has_path, spilled)):
             return spilled
-        try:
-            return [place for place in spilled if place[0][0] == key]
-        except (TypeError, IndexError, KeyError):
-            return spilled
+        return [place for place in spilled if place[0][0] == key]
 
     def __contains__(self, key: object) -> bool:
         return key in self.stored
