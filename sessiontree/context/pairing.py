@@ -357,7 +357,7 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
             if kind not in _PAIRED_BLOCKS:
                 continue
             id = block.get("id")
-            if kind in RESULT_BLOCKS or id.__class__ is not str or not id:
+            if kind in RESULT_BLOCKS or id.__class__ is not str:
                 return place
             called.append(id)
         if called:

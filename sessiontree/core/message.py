@@ -241,7 +241,7 @@ def call_in(block: Any) -> ToolCall | None:
     if not isinstance(block, dict) or (kind := kind_of(block)) not in CALL_BLOCKS:
         return None
     id, name = block.get("id"), block.get("name")
-    if not isinstance(id, str) or not id:
+    if not isinstance(id, str):
         return None
     arguments = block.get("arguments", block.get("input"))
     return ToolCall(id, name if isinstance(name, str) else "", arguments, kind)
@@ -322,7 +322,7 @@ def tools_of(message: Message) -> list[str]:
 
 def _add_call(calls: list[ToolCall], call: Message, key: str, arguments: Any, shape: str) -> None:
     id, name = call.get(key), call.get("name")
-    if isinstance(id, str) and id:
+    if isinstance(id, str):
         calls.append(ToolCall(id, name if isinstance(name, str) else "", arguments, shape))
 
 
