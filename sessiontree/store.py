@@ -34,7 +34,7 @@ from sessiontree.library.catalogs import catalog_at
 from sessiontree.library.listing import Reaches, SessionInfo, by_time, every, facts_of
 from sessiontree.library.root import default_root, file_name, for_names
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.names import SUFFIX, Report
+from sessiontree.storage.names import SUFFIX, Report, is_file
 from sessiontree.storage.place import is_address, path_of, whole_path
 from sessiontree.storage.places import shown
 
@@ -636,7 +636,7 @@ def path_of_ref(ref: str) -> str | None:
     """The absolute path or the shown address that a ref is; None if it names a session."""
     if is_address(ref):
         return shown(ref)
-    return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
+    return os.path.abspath(ref) if os.path.isabs(ref) or is_file(ref) else None
 
 
 def _name_for(created: str, id: str) -> str:

@@ -16,6 +16,8 @@ from sessiontree.agents.codex import Codex
 from sessiontree.agents.copilot import Copilot
 from sessiontree.agents.droid import Droid
 from sessiontree.agents.gemini import Gemini
+from sessiontree.agents.kilo import Kilo
+from sessiontree.agents.opencode import OpenCode
 from sessiontree.agents.pi import Pi
 from sessiontree.agents.qwen import Qwen
 
@@ -27,6 +29,8 @@ AGENTS: Final[tuple[Agent, ...]] = (
     Droid(),
     Qwen(),
     Copilot(),
+    OpenCode(),
+    Kilo(),
 )
 """The agents, in the order of lists. A file is recognised by the last of them that claims it."""
 

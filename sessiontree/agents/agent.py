@@ -89,6 +89,7 @@ class McpEntry(NamedTuple):
     group: str  # the key of the servers
     kind: Mapping[str, Any] = _NOTHING  # the first keys of each entry
     note: str = ""  # a further step for the user
+    is_in_one: bool = False  # whether `command` is a list with the arguments, not a word
 
 
 class Files(Protocol):

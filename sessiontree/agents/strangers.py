@@ -1,7 +1,8 @@
 """Agents whose sessions sessiontree does not read, each known by the shape of its file.
 
 Invariants: a stranger is named by keys or tables that only its files have; a file of any other
-shape is not guessed. No agent that has a reader is listed here.
+shape is not guessed. No agent that has a reader is listed here, but for files that this does not
+read.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ class Stranger(NamedTuple):
 
     program: str
     export: str = ""  # the command that writes one of its sessions as JSON or text
+    instead: str = ""  # the step to a form that is read, if there is one
 
     @property
     def step(self) -> str:
         """What the user can do with a file, in words."""
+        if self.instead:
+            return self.instead
         return f"'{self.export}' exports it" if self.export else f"open it with {self.program}"
 
 
@@ -41,7 +45,10 @@ _CRUSH: Final = Stranger("Crush")
 _GOOSE: Final = Stranger("Goose", "goose session export")
 _KIMI: Final = Stranger("Kimi Code")
 _OPENCLAW: Final = Stranger("OpenClaw")
-_OPENCODE: Final = Stranger("OpenCode or Kilo CLI", "opencode export ID")
+_EXPORT: Final = Stranger(
+    "OpenCode or Kilo CLI as JSON",
+    instead="'opencode import FILE' puts it into a database, which is read",
+)
 _OPENHANDS: Final = Stranger("OpenHands")
 _VIBE: Final = Stranger("Mistral Vibe")
 _AIDER: Final = Stranger("Aider")
@@ -66,7 +73,6 @@ _TABLES: Final = (
     (_CRUSH, re.compile(rb"\W?sessions\W[^;]*\bparent_session_id\b[^;]*\bcompletion_tokens\b")),
     (_GOOSE, re.compile(rb"\W?sessions\W[^;]*\bworking_dir\b[^;]*\bextension_data\b")),
     (_OPENCLAW, re.compile(rb"\W?transcript_events\W")),
-    (_OPENCODE, re.compile(rb"`session` \([^;]*`project_id`[^;]*`slug`")),
 )
 """By stranger, the definition of a table that only its database has."""
 
@@ -84,7 +90,7 @@ def stranger_in(head: bytes) -> Stranger | None:
     if first is None:
         return None
     if _is_export_of_opencode(first):
-        return Stranger(_OPENCODE.program)
+        return _EXPORT
     return next((shape.stranger for shape in _SHAPES if _has_shape(first, shape)), None)
 
 

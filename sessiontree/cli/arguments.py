@@ -17,6 +17,7 @@ from sessiontree.cli.terminal import as_line
 from sessiontree.core.entry import moment_given
 from sessiontree.errors import UsageError
 from sessiontree.library.root import naming_store
+from sessiontree.storage.names import is_there
 from sessiontree.storage.place import is_address, is_url, without_secret
 from sessiontree.storage.places import shown
 
@@ -84,7 +85,7 @@ def is_path(given: str) -> bool:
 
 def session_file(given: str) -> str:
     """The path of a session file, from a path, or an id or a name that `ls --all` lists."""
-    if os.path.lexists(given) or is_path(given):
+    if is_there(given) or is_path(given):
         return shown(given)
     from sessiontree.cli.lookup import file_to_read, find_row  # heavy, not needed for a path
 

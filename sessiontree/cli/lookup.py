@@ -16,7 +16,7 @@ from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.library.lookup import find, find_conversation, to_read, to_write
 from sessiontree.library.places import Selection, conversations_in
 from sessiontree.library.root import named_store, naming_variable, store_of_command
-from sessiontree.storage.names import unreadable
+from sessiontree.storage.names import is_database, is_file, unreadable
 from sessiontree.storage.place import is_address, is_session_address, path_of, without_secret
 from sessiontree.storage.places import shown
 from sessiontree.store import Store
@@ -90,8 +90,8 @@ def only_session(places: Sequence[str]) -> str | None:
     if len(places) != 1:
         return None
     place = places[0]
-    is_file = is_session_address(place) if is_address(place) else os.path.isfile(place)
-    if not is_file:
+    is_session = is_session_address(place) if is_address(place) else is_file(place)
+    if not is_session or is_database(place):
         return None
     facts_of(place)
     return place
@@ -102,7 +102,7 @@ def _place_at(place: str) -> str:
     if is_address(place):
         return shown(place)
     place = path_of(place)
-    if os.path.isdir(place):
+    if os.path.isdir(place) or is_file(place):
         return os.path.abspath(place)
     try:
         kind = os.stat(place).st_mode

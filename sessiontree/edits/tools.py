@@ -37,6 +37,7 @@ from sessiontree.edits.shell import ShellEffect, effects, script_of
 Kind = Literal["write", "append", "edit", "delete", "move", "change"]
 
 _PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
+_PATCHES: Final = ("input", "patch", "patchText")
 _SHELLS: Final = frozenset(
     {
         *("bash", "shell", "exec_command", "local_shell", "run_shell_command", "container.exec"),
@@ -215,7 +216,7 @@ def _path_in(arguments: Mapping[str, Any]) -> str | None:
 def _patch_in(name: str, arguments: Mapping[str, Any]) -> str | None:
     if name not in ("apply_patch", "applypatch"):
         return None
-    given = arguments.get("input", arguments.get("patch"))
+    given = next((arguments[key] for key in _PATCHES if key in arguments), None)
     return given if isinstance(given, str) else None
 
 

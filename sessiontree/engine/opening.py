@@ -209,13 +209,16 @@ def _record(head: bytes, file: str) -> AgentRecordError | None:
     return None if what is None else AgentRecordError(f"{file} is {what}, not a session", file)
 
 
-def _stranger(head: bytes, file: Positioned) -> ForeignFormatError | None:
-    """The error for a file of a known agent without a reader; None for any other."""
+def _stranger(head: bytes, file: Positioned) -> FileError | None:
+    """The error for a database, or a file of a known agent without a reader; else None."""
     from sessiontree.agents import (
         HEAD,
         strangers,
     )  # slow to import, and few files are another agent's
 
+    if head.startswith(strangers.SQLITE) and (inside := _names_in_database(file.name)):
+        said = f"is a database of sessions ({len(inside):,}); name one of them, such as {inside[0]}"
+        return NotASessionError(f"{file.name} {said}", file.name)
     if len(head) < HEAD and len(head) < file.size():
         head = file.read(0, HEAD)
     stranger = strangers.stranger_in(head)
@@ -224,6 +227,13 @@ def _stranger(head: bytes, file: Positioned) -> ForeignFormatError | None:
     said = f"is a session of {stranger.program}, which sessiontree does not read"
     message = f"{file.name} {said}; {stranger.step}"
     return with_step(ForeignFormatError(message, file.name, stranger.program), None)
+
+
+def _names_in_database(file: str) -> list[str]:
+    """The paths of the sessions in a database; of any other file none."""
+    from sessiontree.storage import databases  # few files are a database
+
+    return databases.sessions_in(file) if databases.is_database(file) else []
 
 
 def _lost_header(head: bytes, file: Positioned, look: int) -> FileStart | None:

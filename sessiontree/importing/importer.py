@@ -71,7 +71,13 @@ from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line
 from sessiontree.storage.log import Log, Moved
-from sessiontree.storage.names import Report, is_other_than_folder, problem_of, unreadable
+from sessiontree.storage.names import (
+    Report,
+    is_database,
+    is_other_than_folder,
+    problem_of,
+    unreadable,
+)
 from sessiontree.storage.place import path_of, whole_path
 from sessiontree.storage.places import blobs_of, check_new, open_log
 
@@ -202,9 +208,10 @@ class Importer:
         SessionNotFoundError: there is nothing at the path.
         StorageError: the path cannot be looked at.
         """
-        if is_other_than_folder(path):
+        is_store = os.path.isdir(path) or is_database(path)
+        if not is_store and is_other_than_folder(path):
             yield path
-        elif os.path.isdir(path):
+        elif is_store:
             yield from without_stubs(files_in([path], report, self._reaches), self._fs)
         else:
             try:

@@ -42,6 +42,7 @@ from sessiontree.redact.redaction import SecretSearch
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import (
     BLOBS,
+    DATABASE,
     LARGEST_RESULT,
     TOOL_RESULTS,
     Report,
@@ -459,7 +460,7 @@ def _every_line(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]
 
 def _document(file: str) -> Mapping[str, Any] | None:
     """The content of a document over many lines; None for a file of lines, or a large document."""
-    if is_address(file):
+    if is_address(file) or DATABASE in file:
         return None
     with open(file, "rb") as opened:
         if opened.read(len(_DOCUMENT)) != _DOCUMENT:
@@ -501,13 +502,13 @@ _OF_BYTES: Final = ";base64"
 
 def _changed(file: str) -> float | None:
     with suppress(OSError):
-        return os.stat(file).st_mtime
+        return DISK.stat(file).modified
     return None
 
 
 def _size(file: str) -> int:
     with suppress(OSError):
-        return os.stat(file).st_size
+        return DISK.stat(file).size
     return 0
 
 

@@ -37,9 +37,22 @@ def stamp_of(paths: Iterable[str]) -> Stamp:
 def _stamp_of(path: str) -> Stamp:
     try:
         found = os.stat(path)
+    except NotADirectoryError:
+        return _stamp_in_database(path)
     except (OSError, ValueError):
         return -1, -1, -1, -1
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _stamp_in_database(path: str) -> Stamp:
+    """The stamp of a session in a database, which changes with its rows alone."""
+    from sessiontree.storage import databases  # with sqlite3, and few sessions are in a database
+
+    with suppress(OSError, SessionTreeError):
+        if (rows := databases.rows_at(path)) is not None:
+            changed = rows.modified * 1_000_000
+            return rows.identity[0], changed, changed, rows.identity[1]
+    return -1, -1, -1, -1
 
 
 def is_settled(stamp: Stamp) -> bool:

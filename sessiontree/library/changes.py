@@ -5,7 +5,6 @@ Invariant: the sessions of an address take one list, or one request each where f
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from typing import Final, NamedTuple
 from sessiontree.errors import StorageError
 from sessiontree.library.listing import Reaches, every, without_stubs
 from sessiontree.library.places import files_in
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report
 from sessiontree.storage.place import Place, StoredSession
 from sessiontree.storage.places import located
@@ -94,8 +94,8 @@ def _start_of(names: Iterable[str]) -> str:
 
 def _of_file(file: str) -> ChangeStamp | None:
     with suppress(OSError):
-        found = os.stat(file)
-        return ChangeStamp(found.st_mtime_ns, found.st_size, found.st_ino)
+        found = DISK.stat(file)
+        return ChangeStamp(int(found.modified * 1e9), found.size, found.identity[1])
     return None
 
 

@@ -27,6 +27,7 @@ from sessiontree.errors import CorruptionError, SessionTreeError, TooMuchError
 from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
 from sessiontree.library.root import cache_folder
 from sessiontree.storage.names import (
+    DATABASE,
     SUBAGENTS,
     Report,
     path_in,
@@ -313,6 +314,8 @@ def _may_have_more(agent: Agent, file: str) -> bool:
     rollout = rollout_of(file)
     if rollout is not None and rollout.segment != rollout.thread:
         return True
+    if DATABASE in file:  # where nothing is beside a session
+        return False
     with open(file, "rb") as opened:
         return agent.reader.facts(opened.read(HEAD), b"").is_continued
 
@@ -323,7 +326,7 @@ def _document(one: SessionInfo) -> bytes | None:
     Raises:
         TooMuchError: the document is too large.
     """
-    if is_address(one.file):
+    if is_address(one.file) or DATABASE in one.file:
         return None
     with open(one.file, "rb") as opened:
         if opened.read(len(_DOCUMENT)) != _DOCUMENT:

@@ -50,6 +50,7 @@ from sessiontree.library.path_rules import path_rules
 from sessiontree.library.search import LARGEST, processes_for
 from sessiontree.operations.workers import Each, ProcessPool, nothing
 from sessiontree.session import Session
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report, unreadable
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import Pattern
@@ -279,7 +280,7 @@ def _said_in(message: Message) -> str:
 
 _CALLS: Final = (
     *(b"tool_use", b"toolCall", b"tool_calls", b"function_call", b"custom_tool_call"),
-    *(b"local_shell_call", b"shell_call", b"apply_patch_call"),
+    *(b"local_shell_call", b"shell_call", b"apply_patch_call", b'"callID"'),
 )
 """A line with a call has one of these."""
 
@@ -399,7 +400,7 @@ def _originals(
 
 def _age(file: str) -> tuple[bool, float, str]:
     with suppress(SessionTreeError, OSError):
-        return facts_of(file).imported_from is not None, os.stat(file).st_mtime, file
+        return facts_of(file).imported_from is not None, DISK.stat(file).modified, file
     return True, 0.0, file
 
 

@@ -16,6 +16,7 @@ from sessiontree.agents import AGENTS, OF_VERSION_1
 from sessiontree.agents.agent import Agent, AgentHome
 from sessiontree.core.header import says_pi
 from sessiontree.errors import ForeignFormatError
+from sessiontree.storage.names import is_database
 
 
 def agent_folders(environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -132,7 +133,9 @@ def _is_in_any(file: str, folders: Iterable[str]) -> bool:
 
 
 def _may_be_there(folder: str) -> bool:
-    """Whether there is a folder, or one that this process may not look at, which is reported."""
+    """Whether there is a folder, or one that this process may not look at, or a database."""
+    if is_database(folder):
+        return True
     try:
         return stat.S_ISDIR(os.stat(folder).st_mode)
     except (FileNotFoundError, NotADirectoryError):

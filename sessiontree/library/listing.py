@@ -66,6 +66,7 @@ from sessiontree.storage.fs import (
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.storage.log import Log
 from sessiontree.storage.names import (
+    DATABASE,
     LOCK,
     Report,
     chat_id_in,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
     from sessiontree.agents.base import AgentFacts
     from sessiontree.library.counts import SessionCounts
+    from sessiontree.storage.databases import StoredRows
 
 
 Reaches = Callable[[str], bool]
@@ -215,6 +217,7 @@ def session_infos(
         yield from _infos(files, report, look or facts_of)
     finally:
         _times(cache_folder()).save()
+        _sizes(cache_folder()).save()
 
 
 def _infos(
@@ -368,6 +371,9 @@ def _looked_into(
                 return look(_Opened(fs, file, stored.read, found.size, found.modified))
             finally:
                 stored.close()
+        if DATABASE in file and fs is DISK and (rows := _rows_at(file)) is not None:
+            inside = _InDatabase(file, rows)
+            return look(inside.opened(fs))
         with Descriptor(fs, _open(fs, file)) as fd:
             stat = fs.stat(fd)
             if not S_ISREG(stat.mode):
@@ -382,6 +388,13 @@ def _looked_into(
         raise
     except OSError as error:
         raise unreadable(file, error) from error
+
+
+def _rows_at(file: str) -> StoredRows | None:
+    """See `databases.rows_at`."""
+    from sessiontree.storage import databases  # with sqlite3, and few sessions are in a database
+
+    return databases.rows_at(file)
 
 
 def moment(timestamp: str | None) -> float:
@@ -438,15 +451,55 @@ class _Stored:
             self._log.close()
 
 
-class _Opened:
-    """One file while it is listed, read by position."""
+class _InDatabase:
+    """A session in a database; what its ends hold takes no look at the rows of its messages."""
 
-    def __init__(self, fs: FileSystem, file: str, read: Read, size: int, modified: float) -> None:
+    def __init__(self, file: str, rows: StoredRows) -> None:
+        self._file = file
+        self._rows = rows
+
+    def opened(self, fs: FileSystem) -> _Opened:
+        ends = self._rows.head, b"\n" + self._rows.end
+        modified = self._rows.modified / 1000
+        return _Opened(fs, self._file, self._read, self._size(), modified, ends)
+
+    def _size(self) -> int:
+        """Its size, kept in the user's cache folder until it changes: it takes all of its rows."""
+        sizes, stamp = _sizes(cache_folder()), stamp_of([self._file])
+        known = sizes.get(self._file)
+        if known is not None and known.stamp == stamp:
+            return known.size
+        size = DISK.stat(self._file).size
+        if is_settled(stamp):
+            sizes.keep(self._file, _CachedSize(stamp, size))
+        return size
+
+    def _read(self, offset: int, size: int) -> bytes:
+        head = self._rows.head
+        if offset + size <= len(head):
+            return head[offset : offset + size]
+        with Descriptor(DISK, DISK.open(self._file, READ_PLAIN)) as fd:
+            return DISK.read(fd, size, offset)
+
+
+class _Opened:
+    """One file while it is listed, read by position; `ends` are its head and tail, if known."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        file: str,
+        read: Read,
+        size: int,
+        modified: float,
+        ends: tuple[bytes, bytes] | None = None,
+    ) -> None:
         self.name = file
         self._fs = fs
         self._read = read
         self._size = size
         self._changed = modified
+        self._ends = ends
 
     def read(self, offset: int, size: int) -> bytes:
         return self._read(offset, size)
@@ -456,9 +509,12 @@ class _Opened:
 
     def facts(self) -> SessionInfo:
         size = self._size
-        tail = self.read(max(0, size - TAIL), TAIL)
-        head = tail if size <= TAIL else self.read(0, HEAD)
-        start = sniff(head, self, HEAD)
+        if self._ends is None:
+            tail = self.read(max(0, size - TAIL), TAIL)
+            head = tail if size <= TAIL else self.read(0, HEAD)
+        else:
+            head, tail = self._ends
+        start = sniff(head, self, HEAD if self._ends is None else len(head))
         if start.agent is not None:
             return self._foreign_facts(start, start.agent, tail)
         header = start.header
@@ -559,6 +615,20 @@ class _CachedTime(msgspec.Struct, array_like=True, frozen=True):
 
 
 _decode_times: Final = msgspec.msgpack.Decoder(dict[str, _CachedTime])
+
+
+class _CachedSize(msgspec.Struct, array_like=True, frozen=True):
+    stamp: Stamp
+    size: int
+
+
+_decode_sizes: Final = msgspec.msgpack.Decoder(dict[str, _CachedSize])
+
+
+@cache
+def _sizes(folder: str) -> Cache[_CachedSize]:
+    """The sizes of sessions in databases."""
+    return Cache(os.path.join(folder, "sizes-1.msgpack"), _decode_sizes)
 
 
 @cache

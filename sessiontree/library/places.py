@@ -36,7 +36,7 @@ from sessiontree.library.listing import (
     without_stubs,
 )
 from sessiontree.library.path_rules import path_rules
-from sessiontree.storage.names import FolderLinks, Report, session_files
+from sessiontree.storage.names import FolderLinks, Report, is_database, is_file, session_files
 from sessiontree.storage.places import Location, located
 from sessiontree.storage.rollouts import in_force
 
@@ -145,7 +145,10 @@ def _all_files(places: Iterable[str], report: Report, reaches: Reaches) -> Itera
 
 
 def _files_of(place: str, at: Location, report: Report, links: FolderLinks) -> Iterator[str]:
-    if os.path.isfile(place) or at.is_session:
+    if is_database(place):
+        yield from session_files(place, report)
+        return
+    if is_file(place) or at.is_session:
         yield place
         return
     if at.place is not None:
@@ -213,7 +216,7 @@ def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     folders = []
     for place in places:
         at = located(place)
-        if os.path.isfile(place) or at.is_session:
+        if (is_file(place) and not is_database(place)) or at.is_session:
             facts_of(place)
         elif at.place is None:
             folders.append(os.path.join(place, ""))

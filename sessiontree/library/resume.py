@@ -52,7 +52,7 @@ from sessiontree.operations.export import Original
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK, FileSystem, real_path
-from sessiontree.storage.names import AgentFiles, Report
+from sessiontree.storage.names import AgentFiles, Report, is_there
 from sessiontree.storage.place import is_address
 from sessiontree.storage.places import open_log
 from sessiontree.storage.sidecars import make_folders
@@ -105,7 +105,7 @@ def session_to_resume(
         RefError: the ref names no session, or more than one.
         SessionNotFoundError: the directory has no session.
     """
-    if ref is not None and (is_address(ref) or os.path.lexists(ref)):
+    if ref is not None and (is_address(ref) or is_there(ref)):
         return facts_of(ref)
     found = sorted(conversations_in(places, Selection(), report), key=_age, reverse=True)
     if ref is not None and ref != lookup.LATEST:
@@ -278,7 +278,7 @@ def _with_own(
 
 def _is_fresh(file: str) -> bool:
     try:
-        return time.time() - os.stat(file).st_mtime < 60.0
+        return time.time() - DISK.stat(file).modified < 60.0
     except OSError:
         return False
 
@@ -330,7 +330,7 @@ def _is_as_converted(copy: SessionInfo, one: SessionInfo) -> bool:
     if copy.went_on or is_address(one.file):
         return False
     with suppress(OSError):
-        return os.stat(copy.file).st_mtime_ns >= os.stat(one.file).st_mtime_ns
+        return DISK.stat(copy.file).modified >= DISK.stat(one.file).modified
     return False
 
 

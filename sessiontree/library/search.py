@@ -25,6 +25,7 @@ from sessiontree.library.changes import changes_of
 from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.library.search_file import CHAT, FileSearch, SearchFilter, SearchHit
 from sessiontree.operations.workers import Each, ProcessPool, available, nothing
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import BLOBS, Report, problem_of
 from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.places import located
@@ -137,7 +138,7 @@ def _worth(files: Iterable[str]) -> int:
     size = 0
     for file in files:
         with suppress(OSError):
-            size += os.stat(file).st_size
+            size += DISK.stat(file).size
         if size >= WORTH_SHARING:
             return available()
     return 1

@@ -61,7 +61,8 @@ def install(name: str, options: Sequence[str]) -> ConfigChange:
     """
     agent = AGENTS[name]
     words = [*_program(), "mcp", *options, *_root(options)]
-    return _changed(agent, {**agent.mcp.kind, "command": words[0], "args": words[1:]})
+    how = {"command": words} if agent.mcp.is_in_one else {"command": words[0], "args": words[1:]}
+    return _changed(agent, {**agent.mcp.kind, **how})
 
 
 def uninstall(name: str) -> ConfigChange:

@@ -17,8 +17,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from stat import S_ISDIR, S_ISREG
-from typing import Final, Literal, NoReturn, Protocol
+from stat import S_IFREG, S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING, Final, Literal, NoReturn, Protocol
 
 import msgspec
 
@@ -28,6 +28,9 @@ from sessiontree.errors import (
     SessionTreeError,
     StorageError,
 )
+
+if TYPE_CHECKING:
+    from sessiontree.storage.databases import StoredRows
 
 APPEND: Final = os.O_RDWR | os.O_APPEND
 CREATE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
@@ -165,18 +168,33 @@ class Unlinked:
             yield None
 
 
+_in_databases: Final[dict[int, tuple[bytes, Stat]]] = {}
+"""The open sessions in databases, by descriptor: the bytes of each, and its state."""
+
+
 class Disk:
-    """The real disk."""
+    """The real disk, and the sessions in databases, which are files of a folder for all above."""
 
     def open(self, path: str, flags: int) -> int:
-        return os.open(
-            path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o600
-        )
+        more = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        try:
+            return os.open(path, flags | more, 0o600)
+        except NotADirectoryError:
+            if (rows := _rows_at(path)) is None:
+                raise
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(errno.EACCES, "it is in a database of another program", path)
+        fd = os.open(os.devnull, os.O_RDONLY | more)  # a number that no file has
+        _in_databases[fd] = rows
+        return fd
 
     def close(self, fd: int) -> None:
+        _in_databases.pop(fd, None)
         os.close(fd)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
+        if fd in _in_databases:
+            return _in_databases[fd][0][offset : offset + size]
         block = os.pread(fd, size, offset)
         if len(block) == size or not block:
             return block
@@ -203,14 +221,25 @@ class Disk:
             os.fsync(fd)
 
     def size(self, fd: int) -> int:
+        if fd in _in_databases:
+            return len(_in_databases[fd][0])
         return os.lseek(fd, 0, os.SEEK_END)
 
     def stat(self, file: int | str) -> Stat:
-        found = os.stat(file)
+        if isinstance(file, int) and file in _in_databases:
+            return _in_databases[file][1]
+        try:
+            found = os.stat(file)
+        except NotADirectoryError:
+            if isinstance(file, int) or (in_database := _stat_at(file)) is None:
+                raise
+            return in_database
         identity = (found.st_dev, found.st_ino)
         return Stat(found.st_size, identity, found.st_mode, found.st_mtime, found.st_ctime)
 
     def times(self, fd: int) -> Times:
+        if fd in _in_databases:
+            return _in_databases[fd][1].times
         found = os.fstat(fd)
         return found.st_mtime, found.st_ctime
 
@@ -277,6 +306,27 @@ def _unlock(fd: int) -> None:
     from filelock import unlock_descriptor as _unlock
 
     _unlock(fd)
+
+
+def _rows_at(path: str) -> tuple[bytes, Stat] | None:
+    """The bytes and the state of a session in a database; None for a path in none."""
+    from sessiontree.storage import databases  # with sqlite3, and few sessions are in a database
+
+    found = databases.content_at(path)
+    return None if found is None else (found[0], _stat_of(found[1], len(found[0])))
+
+
+def _stat_at(path: str) -> Stat | None:
+    """The state of a session in a database; None for a path in none."""
+    from sessiontree.storage import databases  # as above
+
+    found = databases.rows_at(path)
+    return None if found is None else _stat_of(found, databases.size_at(path))
+
+
+def _stat_of(rows: StoredRows, size: int) -> Stat:
+    changed = rows.modified / 1000
+    return Stat(size, rows.identity, S_IFREG | 0o400, changed, changed)
 
 
 DISK: Final[FileSystem] = Disk()

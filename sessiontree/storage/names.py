@@ -19,7 +19,7 @@ import orjson
 
 from sessiontree.core.header import is_file_name
 from sessiontree.errors import SessionNotFoundError, SessionTreeError, StorageError, fault
-from sessiontree.storage.fs import READ_PLAIN, Descriptor, FileSystem
+from sessiontree.storage.fs import DISK, READ_PLAIN, Descriptor, FileSystem
 
 SUFFIX: Final = ".jsonl"
 INDEX: Final = "session_index.jsonl"
@@ -27,6 +27,9 @@ INDEX: Final = "session_index.jsonl"
 
 BLOBS: Final = ".blobs"
 LOCK: Final = ".lock"
+
+DATABASE: Final = f".db{os.sep}"
+"""Is in the path of each session in a database; see `storage.databases`."""
 
 TRASH: Final = ".trash"
 """The name of the folder of the trash, in the root of a store."""
@@ -62,6 +65,31 @@ def is_session_name(name: str) -> bool:
     return name.endswith((SUFFIX, ".jsonl.zst")) or (
         name.endswith(".json") and name.startswith(_CHAT_START)
     )
+
+
+def is_file(path: str) -> bool:
+    """Whether a path leads to a file, or to a session in a database."""
+    return os.path.isfile(path) or (DATABASE in path and _is_in_database(path))
+
+
+def is_there(path: str) -> bool:
+    """Whether a path leads to anything, or is a link, or a session in a database."""
+    return os.path.lexists(path) or (DATABASE in path and _is_in_database(path))
+
+
+def _is_in_database(path: str) -> bool:
+    with suppress(OSError, SessionTreeError):
+        return not DISK.stat(path).is_folder
+    return False
+
+
+def is_database(path: str) -> bool:
+    """Whether a file is a database with sessions, which counts as a folder of them."""
+    if not path.endswith(".db") or not os.path.isfile(path):
+        return False
+    from sessiontree.storage import databases  # with sqlite3, and few folders have a database
+
+    return databases.is_database(path)
 
 
 def path_in(folder: str, *names: str) -> str | None:
@@ -183,7 +211,7 @@ def _regular_files(top: str, not_links: Iterable[str], report: Report) -> Iterat
         try:
             with os.scandir(waiting.pop()) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             report(str(unreadable(error.filename, error)))
@@ -275,9 +303,14 @@ def session_files(folder: str, report: Report, links: FolderLinks = NO_LINKS) ->
     names, folders of blobs, folders that belong to a session beside them, and links to folders that
     `links` does not enter are not. Anything named as a session that is not a file is reported.
 
+    A database of sessions is a folder of them, alone or in a folder.
+
     Raises:
         StorageError: the folder itself cannot be read.
     """
+    if is_database(folder):
+        yield from _sessions_in_database(folder)
+        return
     waiting = [(folder, False)]
     while waiting:
         inside, is_of_session = waiting.pop()
@@ -301,6 +334,11 @@ def session_files(folder: str, report: Report, links: FolderLinks = NO_LINKS) ->
                     yield entry.path
                 else:
                     report(f"{entry.path} is not a session file: it is {kind}")
+            elif is_database(entry.path):
+                try:
+                    yield from _sessions_in_database(entry.path)
+                except StorageError as error:
+                    report(str(error))
             elif not is_of_chat(name, chats) and _may_hold_sessions(
                 name, is_of_session=is_of_session or _CHATS in names
             ):
@@ -310,6 +348,12 @@ def session_files(folder: str, report: Report, links: FolderLinks = NO_LINKS) ->
                     ):
                         below.append((entry.path, name + SUFFIX in names))
         waiting += reversed(below)
+
+
+def _sessions_in_database(path: str) -> list[str]:
+    from sessiontree.storage import databases  # as above
+
+    return databases.sessions_in(path)
 
 
 def is_of_chat(folder: str, chats: Collection[str | None]) -> bool:
@@ -351,6 +395,8 @@ def is_other_than_folder(path: str) -> bool:
     """
     try:
         return not stat.S_ISDIR(os.stat(path).st_mode)
+    except NotADirectoryError:
+        return is_file(path)
     except (OSError, ValueError):
         return os.path.islink(path)  # it leads nowhere
 

@@ -268,8 +268,8 @@ def stamps_of(file: str) -> list[tuple[str, int, int, int]]:
     found = []
     for path in paths:
         with suppress(OSError):
-            at = os.stat(path)
-            found.append((path, at.st_ino, at.st_size, at.st_mtime_ns))
+            at = DISK.stat(path)
+            found.append((path, at.identity[1], at.size, int(at.modified * 1e9)))
     return found
 
 

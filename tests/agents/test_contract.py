@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -28,7 +29,8 @@ from sessiontree.library import counts
 from sessiontree.library.listing import facts_of
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchFilter
-from sessiontree.storage.fs import DISK
+from sessiontree.storage.databases import sessions_in
+from sessiontree.storage.fs import DISK, READ, Descriptor
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import texts
 from sessiontree.views.costs import spending
@@ -41,8 +43,10 @@ CUTS: Final = 60
 
 
 def _sessions() -> Iterator[tuple[Path, base.Reader]]:
-    for file in sorted(FIXTURES.rglob("*.json*")):
-        if not file.is_file() or any(word in str(file) for word in ("damaged", "cut", "extended")):
+    databases = (sessions_in(str(file)) for file in sorted(FIXTURES.rglob("*.db")))
+    in_databases = map(Path, chain.from_iterable(databases))
+    for file in chain(sorted(FIXTURES.rglob("*.json*")), in_databases):
+        if file.is_dir() or any(word in str(file) for word in ("damaged", "cut", "extended")):
             continue
         try:
             facts = facts_of(str(file))
@@ -51,6 +55,12 @@ def _sessions() -> Iterator[tuple[Path, base.Reader]]:
         for agent in AGENTS:
             if agent.program == facts.agent:
                 yield file, agent.reader
+
+
+def _content(file: Path) -> bytes:
+    """The bytes of a file, or of a session in a database."""
+    with Descriptor(DISK, DISK.open(str(file), READ)) as fd:
+        return DISK.read(fd, DISK.size(fd), 0)
 
 
 SESSIONS: Final = list(_sessions())
@@ -65,7 +75,7 @@ each_session = for_each(
 
 def test_a_file_is_of_one_agent_wherever_its_end_is_cut() -> None:
     for file, reader in SESSIONS:
-        head = file.read_bytes()[:HEAD]
+        head = _content(file)[:HEAD]
         claimed = [agent.name for agent in AGENTS if agent.reader.recognises(head)]
         assert claimed == [reader.name], file
         whole = reader.facts(head, head)
@@ -79,7 +89,7 @@ def test_a_file_is_of_one_agent_wherever_its_end_is_cut() -> None:
 @for_each("spoiled", [b"", b"{", b'"', b"\\", b"[1]", b"null", b"\xff"])
 def test_a_broken_line_costs_no_more_than_its_own_facts(spoiled: bytes) -> None:
     for file, reader in SESSIONS:
-        content = file.read_bytes()
+        content = _content(file)
         lines = content.split(b"\n")
         for at in range(1, len(lines), max(1, len(lines) // CUTS)):
             broken = lines[at][: len(lines[at]) // 2] + spoiled
@@ -141,7 +151,7 @@ def test_an_import_decodes_a_line_once_and_is_the_translation(
     with ImportSource(DISK, str(file)) as source, _calls_of_codecs() as (decoded, encoded):
         assert list(entries_of(source))
     assert not encoded
-    lines = Counter(file.read_bytes().splitlines())
+    lines = Counter(_content(file).splitlines())
     opening = next(iter(lines))  # of Codex it also tells the history of the thread
     often = {line for line, times in decoded.items() if times > most * lines[line] > 0}
     assert often <= {opening}

@@ -19,7 +19,7 @@ NAMES: Final = frozenset(
         *(agent.name, agent.program, agent.command, agent.home.variable, agent.mcp.variable),
         *(agent.home.default, agent.home.own_variable, agent.mcp.file),
     )
-    if name
+    if name and not name.startswith("XDG_")  # of the system
 )
 
 ELSEWHERE: Final = {

@@ -14,6 +14,7 @@ import pytest
 from sessiontree import ForeignFormatError, NotASessionError, Session
 from sessiontree.agents import AGENTS, HEAD
 from sessiontree.library.listing import facts_of
+from sessiontree.storage.databases import is_database, sessions_in
 from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.support.table import for_each
 
@@ -34,7 +35,7 @@ DOCUMENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("Kimi Code", {"type": "metadata", "protocol_version": "1.5", "created_at": 1}),
     ("Kimi Code", {"sessionId": "s", "sessionDir": "/s", "workDir": "/p"}),
     ("OpenClaw", {"type": "session", "version": 4, "id": "n", "timestamp": "t", "cwd": "/p"}),
-    ("OpenCode or Kilo CLI", {"info": {"id": "ses_1", "projectID": "p"}, "messages": []}),
+    ("OpenCode or Kilo CLI as JSON", {"info": {"id": "ses_1", "projectID": "p"}, "messages": []}),
     ("OpenHands", {**EVENT, "llm_message": {"role": "user", "content": []}}),
     ("OpenHands", {**EVENT, "tool_name": "terminal", "observation": {}}),
     ("Mistral Vibe", {"generation": "42", "manifest_sha256": "00", "store_format": "v"}),
@@ -52,10 +53,6 @@ DATABASES: Final = (
         " created_at TIMESTAMP, extension_data TEXT, total_tokens INTEGER)",
     ),
     ("OpenClaw", "CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT)"),
-    (
-        "OpenCode or Kilo CLI",
-        "CREATE TABLE `session` (`id` text PRIMARY KEY, `project_id` text NOT NULL, `slug` text)",
-    ),
 )
 
 
@@ -147,11 +144,11 @@ PROGRAMS: Final = {
     "continue": "Continue",
     "copilot-cli": "Copilot CLI",
     "droid": "Droid",
-    "kilo": "OpenCode or Kilo CLI",
+    "kilo": "Kilo CLI",
     "kimi-code": "Kimi Code",
     "mistral-vibe": "Mistral Vibe",
     "openclaw": "OpenClaw",
-    "opencode": "OpenCode or Kilo CLI",
+    "opencode": "OpenCode",
     "openhands": "OpenHands",
     "qwen-code": "Qwen Code",
 }
@@ -161,7 +158,9 @@ PROGRAMS: Final = {
 def _real() -> Iterator[tuple[str, Path]]:
     for folder in sorted((CORPUS / "agents").glob("*")):
         for file in sorted(folder.rglob("*")):
-            if file.is_file():
+            if is_database(str(file)):
+                yield from ((folder.name, Path(each)) for each in sessions_in(str(file)))
+            elif file.is_file() and file.name != "export.json":
                 yield folder.name, file
 
 

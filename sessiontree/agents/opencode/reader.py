@@ -1,0 +1,388 @@
+"""The sessions of OpenCode: the rows of one session as JSON lines (see `storage.databases`).
+
+The first line is the row of `session`, each line below a row of `message` with its rows of `part`,
+in the order in which OpenCode sends them, and the last one has only a time. The session is linear,
+and so is what is read.
+
+A message of the user becomes a message; texts that are not sent are left out of it. One whose
+texts are all `synthetic` is marked as the program's. A message of the assistant is one answer of
+the model, and its parts are the blocks of the answer. A part that is a call has its result, too:
+each such result becomes an entry below the answer. A result's `details` say what the call did to a
+file, and what it showed. A call without an end has no result.
+
+A completed summary becomes a compaction, which keeps the messages from `tail_start_id` on, or none;
+the message that asked for it becomes a `custom` entry. So does an answer that failed before it
+said anything. A `revert` of the session names the first message that the user took back: the entry
+above it is the leaf then, and it is on a branch of its own until OpenCode removes it.
+
+The tokens of an answer are without those of its cache, and its thinking is apart. An answer gets no
+id here: a fork copies answers under other ids with their times, and each is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sessiontree.agents import base
+from sessiontree.core.message import begins_turn
+from sessiontree.core.usage import Sums, Tally
+
+Row = Mapping[str, Any]
+
+_SESSION: Final = "session_row"
+_END: Final = "end"
+_LINE_KEYS: Final = (frozenset({"type", "id", "data", "parts"}), frozenset({"type", "timestamp"}))
+_UNTITLED: Final = ("New session - ", "Child session - ")
+_NOT_SENT: Final = frozenset({"text/plain", "application/x-directory"})
+"""The kinds of files that OpenCode sends as texts, which are parts of their own."""
+
+
+_OF_ANSWER: Final = ("usage", "model", "provider")
+"""The keys of an answer that the entry of a summary has, too."""
+
+
+class OpenCodeReader(base.Reader):
+    line_keys = _LINE_KEYS
+
+    def is_own_database(self, name: str) -> bool:
+        """Whether the program of this reader names a database so."""
+        return not name.startswith("kilo")
+
+    def recognises(self, head: bytes) -> bool:
+        """Whether the first object is a row of `session`."""
+        first = next(base.first_values(head), None)
+        return (
+            first is not None
+            and first.text("type") == _SESSION
+            and "project_id" in first
+            and "slug" in first
+            and self.is_own_database(first.text("database") or "")
+        )
+
+    def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
+        lines = base.first_values(head)
+        first = next(lines, base.Values({}))
+        prompts = (_prompt_in(line) for line in lines)
+        return _facts_in(first, next(filter(None, prompts), None))
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        return False  # a line may have many entries
+
+    def tally(self) -> Tally:
+        return OpenCodeTally()
+
+    def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
+        numbered = base.numbered(source, _LINE_KEYS, 0, report)
+        line = next(numbered, None)
+        first = None if line is None else line.values
+        if line is None or first is None:
+            return
+        lines = base.LineMaker(self.name, report, first.text("id") or "")
+        above = first.text("parent_id")
+        yield lines.header(line, _facts_in(first), derivedFrom=[above] if above else None)
+        entries = _Entries(lines, _reverted_from(first))
+        for each in numbered:
+            yield from entries.translated(each)
+            line = each
+        yield from entries.finish(line)
+
+
+def _facts_in(first: base.Values, prompt: str | None = None) -> base.AgentFacts:
+    title = first.text("title")
+    is_named = bool(title) and not (title or "").startswith(_UNTITLED)
+    return base.AgentFacts(
+        first.text("id"),
+        first.text("directory"),
+        title if is_named else None,
+        prompt,
+        _moment(first.value("time_created")),
+        above=first.text("parent_id"),
+    )
+
+
+def _moment(milliseconds: Any) -> str | None:
+    """A time as RFC 3339; None for what is not a time."""
+    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
+        return None
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def _reverted_from(first: base.Values) -> str | None:
+    """The id of the first message that a revert took back."""
+    return first.inside("revert").text("messageID")
+
+
+def _prompt_in(line: base.Values) -> str | None:
+    body = line.value("data") if line.text("type") == "message" else None
+    if not isinstance(body, dict) or body.get("role") != "user":
+        return None
+    said = _message_of_user(_parts_in(line.value("parts")))
+    return None if said is None or said[1] else base.prompt_text(said[0])
+
+
+def _parts_in(parts: Any) -> list[Row]:
+    """The JSON of each part."""
+    rows = parts if isinstance(parts, list) else []
+    found = (row.get("data") for row in rows if isinstance(row, dict))
+    return [part for part in found if isinstance(part, dict)]
+
+
+def _text(part: Row) -> str:
+    text = part.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def _message_of_user(parts: list[Row]) -> tuple[Row, bool] | None:
+    """What the model gets of the user's parts, and whether OpenCode wrote it; None for nothing."""
+    blocks: list[Row] = []
+    are_generated: list[bool] = []
+    for part in parts:
+        kind = part.get("type")
+        if kind == "text" and not part.get("ignored"):
+            blocks.append({"type": "text", "text": _text(part)})
+            are_generated.append(bool(part.get("synthetic")))
+        elif kind == "file" and part.get("mime") not in _NOT_SENT:
+            blocks.append(_attachment(part))
+            are_generated.append(False)
+        elif kind == "subtask":
+            blocks.append({"type": "text", "text": str(part.get("prompt") or "")})
+            are_generated.append(False)
+    return ({"role": "user", "content": blocks}, all(are_generated)) if blocks else None
+
+
+def _attachment(part: Row) -> Row:
+    url, mime = part.get("url"), part.get("mime")
+    if isinstance(url, str) and url.startswith("data:") and str(mime).startswith("image/"):
+        return {"type": "image", "data": url.partition(",")[2], "mimeType": mime}
+    return {**part, "type": "file"}
+
+
+class _Entries:
+    """Makes the entries below the header."""
+
+    def __init__(self, lines: base.LineMaker, reverted: str | None) -> None:
+        self._lines = lines
+        self._reverted = reverted
+        self._leaf: str | None = None  # the entry above the message that was taken back
+        self._uuids: dict[str, str] = {}  # by the id of a message: its first entry
+        self._asked: dict[str, str | None] = {}  # by the id of a message that asked for a summary:
+        # the id of the first message that it keeps
+
+    def translated(self, line: base.SourceLine) -> Iterator[base.EntryDraft]:
+        if line.values is None:
+            yield from self._lines.not_an_object(line)
+            return
+        kind, id = line.values.text("type"), line.values.text("id")
+        if kind == _END:
+            return
+        if id is not None and id == self._reverted:
+            self._leaf = self._lines.leaf
+        uuid = self._lines.uuid(id, line)
+        if id:
+            self._uuids.setdefault(id, uuid)
+        body = line.values.value("data")
+        at = _moment(line.values.value("time_created"))
+        if kind != "message" or not isinstance(body, dict):
+            if kind != "message":
+                self._lines.note_unknown(kind or "", line.place)
+            yield self._custom(line, uuid, at)
+            return
+        parts = _parts_in(line.values.value("parts"))
+        times = body.get("time")
+        at = _moment(times.get("created")) if isinstance(times, dict) else at
+        if body.get("role") == "user":
+            yield self._of_user(line, uuid, id, parts, at)
+        else:
+            yield from self._of_assistant(line, uuid, body, parts, at)
+
+    def finish(self, last: base.SourceLine) -> Iterator[base.EntryDraft]:
+        """What follows the last line."""
+        if self._leaf is not None:
+            yield self._lines.branch(self._leaf, last.place)
+
+    def _custom(self, line: base.SourceLine, uuid: str, at: str | None) -> base.EntryDraft:
+        assert line.values is not None
+        kind = line.values.text("type") or "line"
+        return self._lines.custom(kind, line, uuid, line.values.as_fragment(), timestamp=at)
+
+    def _of_user(
+        self, line: base.SourceLine, uuid: str, id: str | None, parts: list[Row], at: str | None
+    ) -> base.EntryDraft:
+        asks = next((part for part in parts if part.get("type") == "compaction"), None)
+        said = _message_of_user(parts)
+        if asks is not None and id:
+            kept = asks.get("tail_start_id")
+            self._asked[id] = kept if isinstance(kept, str) else None
+        if asks is not None or said is None:
+            return self._custom(line, uuid, at)
+        message, is_generated = said
+        fields: dict[str, Any] = {"message": message}
+        if is_generated:
+            fields["metadata"] = {"isMeta": True}
+        return self._lines.entry("message", line, uuid, fields, timestamp=at)
+
+    def _of_assistant(
+        self, line: base.SourceLine, uuid: str, body: Row, parts: list[Row], at: str | None
+    ) -> Iterator[base.EntryDraft]:
+        message = _answer(body, parts)
+        asked = body.get("parentID")
+        if body.get("summary") and asked in self._asked and _is_complete(body):
+            text = "\n".join(_text(part) for part in parts if part.get("type") == "text")
+            kept = self._uuids.get(self._asked[str(asked)] or "", uuid)
+            fields: dict[str, Any] = {k: message[k] for k in _OF_ANSWER if k in message}
+            fields |= {"summary": text, "firstKeptEntryUuid": kept}
+            yield self._lines.entry("compaction", line, uuid, fields, timestamp=at)
+            return
+        if not message["content"] and "usage" not in message:
+            yield self._custom(line, uuid, at)
+            return
+        yield self._lines.entry("message", line, uuid, {"message": message}, timestamp=at)
+        for number, part in enumerate(parts):
+            result = _result(part)
+            if result is not None:
+                own = self._lines.uuid(None, line, b" result %d" % number)
+                ended = part["state"].get("time")
+                then = _moment(ended.get("end")) if isinstance(ended, dict) else None
+                fields = {"message": result}
+                yield self._lines.entry("message", line, own, fields, timestamp=then or at)
+
+
+def _is_complete(body: Row) -> bool:
+    return bool(body.get("finish")) and not body.get("error")
+
+
+def _answer(body: Row, parts: list[Row]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": list(_blocks(parts))}
+    for key, name in (("provider", "providerID"), ("model", "modelID")):
+        if isinstance(value := body.get(name), str):
+            message[key] = value
+    if (usage := _usage(body)) is not None:
+        message["usage"] = usage
+    error = body.get("error")
+    if isinstance(error, dict):
+        is_aborted = error.get("name") == "MessageAbortedError"
+        told = error.get("data")
+        message["stopReason"] = "aborted" if is_aborted else "error"
+        message["errorMessage"] = str(told.get("message") if isinstance(told, dict) else error)
+    return message
+
+
+def _blocks(parts: list[Row]) -> Iterator[Row]:
+    for part in parts:
+        kind, state = part.get("type"), part.get("state")
+        if kind == "text":
+            yield {"type": "text", "text": _text(part)}
+        elif kind == "reasoning":
+            yield {"type": "thinking", "thinking": _text(part)}
+        elif kind == "tool" and isinstance(state, dict):
+            about = {"name": part.get("tool"), "arguments": state.get("input")}
+            yield {"type": "toolCall", "id": part.get("callID"), **about}
+
+
+def _usage(body: Row) -> Row | None:
+    """The tokens and the cost of an answer; None for one that used none."""
+    tokens = body.get("tokens")
+    if not isinstance(tokens, dict):
+        return None
+    found = tokens.get("cache")
+    cache = found if isinstance(found, dict) else {}
+    usage = {
+        "input": tokens.get("input"),
+        "output": _sum(tokens.get("output"), tokens.get("reasoning")),
+        "cacheRead": cache.get("read"),
+        "cacheWrite": cache.get("write"),
+    }
+    if not any(usage.values()):
+        return None
+    cost = body.get("cost")
+    return {**usage, "cost": {"total": cost}} if cost else usage
+
+
+def _sum(*numbers: Any) -> int:
+    return sum(number for number in numbers if isinstance(number, int))
+
+
+def _result(part: Row) -> Row | None:
+    """The result of a call as a message; None for another part, and a call without an end."""
+    state = part.get("state")
+    if part.get("type") != "tool" or not isinstance(state, dict):
+        return None
+    status = state.get("status")
+    if status not in ("completed", "error"):
+        return None
+    output = state.get("output" if status == "completed" else "error")
+    found = state.get("attachments")
+    attached = found if isinstance(found, list) else []
+    content: list[Row] = [
+        {"type": "text", "text": output if isinstance(output, str) else ""},
+        *(_attachment(each) for each in attached if isinstance(each, dict)),
+    ]
+    told = state.get("metadata")
+    told = told if isinstance(told, dict) else {}
+    is_error = status == "error" or (isinstance(told.get("exit"), int) and told["exit"] != 0)
+    result = {
+        "role": "toolResult",
+        "toolCallId": part.get("callID"),
+        "toolName": part.get("tool"),
+        "content": content,
+        "isError": is_error,
+    }
+    details = dict(_details(told))
+    return {**result, "details": details} if details else result
+
+
+def _details(told: Row) -> Iterator[tuple[str, Any]]:
+    """What a call did to a file, and what it showed, by the names that readers of edits know."""
+    if isinstance(diff := told.get("diff"), str):
+        yield "fileDiff", diff
+    shown = told.get("display")
+    if isinstance(shown, dict) and shown.get("type") == "file" and not shown.get("truncated"):
+        first, last = shown.get("lineStart"), shown.get("lineEnd")
+        if isinstance(first, int) and isinstance(last, int):
+            yield (
+                "file",
+                {
+                    "filePath": shown.get("path"),
+                    "content": shown.get("text"),
+                    "startLine": first,
+                    "numLines": last - first + 1,
+                    "totalLines": shown.get("totalLines"),
+                },
+            )
+    if isinstance(exit := told.get("exit"), int):
+        yield "exit", exit
+    if isinstance(child := told.get("sessionId"), str):
+        yield "sessionId", child
+
+
+class OpenCodeTally:
+    """Counts the lines of a session. See `Tally`."""
+
+    needles: tuple[bytes, ...] = (b'"user"', b'"assistant"')
+
+    def __init__(self) -> None:
+        self._sums = Sums()
+        self.counts = self._sums.counts
+
+    def take(self, line: bytes, *, beside: bool = False) -> None:
+        row = self._sums.decoded(line)
+        body = row.get("data")
+        if row.get("type") != "message" or not isinstance(body, dict):
+            return
+        if body.get("role") == "user":
+            said = _message_of_user(_parts_in(row.get("parts")))
+            if said is not None and not said[1]:
+                self._sums.turns += begins_turn({"message": said[0]})
+            return
+        times = body.get("time")
+        at = _moment(times.get("created")) if isinstance(times, dict) else None
+        about: dict[str, Any] = {"provider": body.get("providerID"), "model": body.get("modelID")}
+        if (usage := _usage(body)) is not None:
+            self._sums.spend(usage, at, None, row.get("id"), **about)
+        self._sums.use(body.get("modelID"))
