@@ -102,8 +102,10 @@ def _place_at(place: str) -> str:
     if is_address(place):
         return shown(place)
     place = path_of(place)
-    if os.path.isdir(place) or is_file(place):
+    if os.path.isdir(place):
         return os.path.abspath(place)
+    if is_file(place):
+        return place
     try:
         kind = os.stat(place).st_mode
     except (FileNotFoundError, NotADirectoryError):
