@@ -178,6 +178,8 @@ def content_at(path: str) -> tuple[bytes, StoredRows] | None:
     database, id = named
 
     def read(rows: sqlite3.Connection) -> tuple[bytes, StoredRows] | None:
+        if not _has_sessions(rows):
+            return None
         session = rows.execute("SELECT * FROM session WHERE id = ?", (id,)).fetchone()
         if session is None:
             return None
@@ -204,6 +206,11 @@ def _no_session(path: str, database: str, id: str) -> SessionNotFoundError:
 
 
 def _has_sessions(rows: sqlite3.Connection) -> bool:
+    """True if there are the tables, as tables: a view could compute without an end."""
+    marks = ", ".join("?" * len(_COLUMNS))
+    kinds = rows.execute(f"SELECT type FROM sqlite_master WHERE name IN ({marks})", (*_COLUMNS,))
+    if [row[0] for row in kinds] != [b"table"] * len(_COLUMNS):
+        return False
     for table, columns in _COLUMNS.items():
         found = rows.execute("SELECT name FROM pragma_table_info(?)", (table,))
         if not columns <= {row[0].decode() for row in found}:
