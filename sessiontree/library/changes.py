@@ -12,9 +12,9 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from sessiontree.errors import StorageError
+from sessiontree.library.cache import stamp_of
 from sessiontree.library.listing import Reaches, every, without_stubs
 from sessiontree.library.places import files_in
-from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report
 from sessiontree.storage.place import Place, StoredSession
 from sessiontree.storage.places import located
@@ -93,10 +93,8 @@ def _start_of(names: Iterable[str]) -> str:
 
 
 def _of_file(file: str) -> ChangeStamp | None:
-    with suppress(OSError):
-        found = DISK.stat(file)
-        return ChangeStamp(int(found.modified * 1e9), found.size, found.identity[1])
-    return None
+    size, modified, _, inode = stamp_of([file])
+    return ChangeStamp(modified, size, inode) if size >= 0 else None
 
 
 def _of_found(found: StoredSession) -> ChangeStamp:

@@ -31,6 +31,7 @@ from sessiontree.errors import (
     with_step,
 )
 from sessiontree.library import lookup
+from sessiontree.library.cache import stamp_of
 from sessiontree.library.conversations import are_copies
 from sessiontree.library.hidden import without_hidden
 from sessiontree.library.homes import agent_at, choosing_home, folders_of
@@ -329,9 +330,8 @@ def _is_as_converted(copy: SessionInfo, one: SessionInfo) -> bool:
     """True if neither file changed since; what is said last may be left out of a copy."""
     if copy.went_on or is_address(one.file):
         return False
-    with suppress(OSError):
-        return DISK.stat(copy.file).modified >= DISK.stat(one.file).modified
-    return False
+    changed, original = stamp_of([copy.file])[1], stamp_of([one.file])[1]
+    return 0 <= original <= changed
 
 
 def path_for(agent: Agent, cwd: str, name: str, fs: FileSystem, environ: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from sessiontree.errors import SessionNotFoundError, SessionTreeError, fault
+from sessiontree.library.cache import stamp_of
 from sessiontree.page.document import Document
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
@@ -267,9 +268,9 @@ def stamps_of(file: str) -> list[tuple[str, int, int, int]]:
         paths += (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
     found = []
     for path in paths:
-        with suppress(OSError):
-            at = DISK.stat(path)
-            found.append((path, at.identity[1], at.size, int(at.modified * 1e9)))
+        size, modified, _, inode = stamp_of([path])
+        if size >= 0:
+            found.append((path, inode, size, modified))
     return found
 
 
