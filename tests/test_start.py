@@ -34,10 +34,10 @@ SLOW: Final = {
 BUDGETS: Final = {
     ("--help",): 8,
     ("append", "s.jsonl", "--text", "x"): 88,
-    ("show", "s.jsonl"): 102,
+    ("show", "s.jsonl"): 106,
     ("context", "s.jsonl"): 93,
     ("label", "s.jsonl", "@", "start"): 89,
-    ("tree", "s.jsonl"): 102,
+    ("tree", "s.jsonl"): 106,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,
     ("stats", "s.jsonl"): 126,

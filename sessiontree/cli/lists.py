@@ -523,7 +523,7 @@ def _(call: CommandCall, found: SearchedFiles) -> None:
         tell(f"Stopped at {given.limit:,} as --limit asks; there may be more")
     elif not count and not call.as_json:
         if found.files:
-            tell(_nothing(given, found.files))
+            tell(_nothing(found))
         else:
             tell(f"Nothing was searched. {none_found(found.places, found.selection)}")
 
@@ -543,8 +543,9 @@ def _show_hits(hits: Iterable[SearchHit], given: Search, *, has_one: bool) -> in
     return count
 
 
-def _nothing(given: Search, files: Sequence[str]) -> str:
-    more = "; --blobs searches large texts too" if not given.blobs and has_blobs(files) else ""
+def _nothing(found: SearchedFiles) -> str:
+    given, is_partial = found.given, not found.has_large_texts and has_blobs(found.files)
+    more = "; --blobs searches large texts too" if is_partial else ""
     if not given.everything:
         more += "; --everything also searches what programs keep for themselves"
     unknown = unknown_role(given.roles)

@@ -436,10 +436,10 @@ class SearchedFiles(NamedTuple):
     selection: Selection
 
     @property
-    def is_of_named(self) -> bool:
-        """True if each session is named; its import, which may be meant, has blobs."""
+    def has_large_texts(self) -> bool:
+        """True if blobs are searched: of named sessions always, whose imports may be meant."""
         is_any = bool(self.given.session or self.given.places)
-        return is_any and not any(map(is_folder, self.places))
+        return self.given.blobs or (is_any and not any(map(is_folder, self.places)))
 
     def hits(
         self,
@@ -456,7 +456,7 @@ class SearchedFiles(NamedTuple):
             tool=given.tool,
             since=moment_of_parameter("since", given.since),
             current=given.current,
-            blobs=given.blobs or self.is_of_named,
+            blobs=self.has_large_texts,
             facts=facts,
             conversation=not given.everything,
         )

@@ -62,10 +62,11 @@ def test_a_damaged_blob_is_listed_once_and_as_what_it_is(chat: Path) -> None:
 
 
 def test_a_search_that_finds_nothing_says_where_it_did_not_look(chat: Path) -> None:
+    assert "a long" in done("search", "a long answer", chat)
     hint = "Nothing matches a long answer; --blobs searches large texts too; --everything also"
-    assert run("search", "a long answer", chat).stderr.startswith(hint)
-    assert "a long" in done("search", "a long answer", chat, "--blobs")
-    told = run("search", "nowhere", chat, "--blobs", "--everything").stderr
+    assert run("search", "a long answer", chat.parent).stderr.startswith(hint)
+    assert "a long" in done("search", "a long answer", chat.parent, "--blobs")
+    told = run("search", "nowhere", chat, "--everything").stderr
     assert told == "Nothing matches nowhere\n"
 
 

@@ -99,7 +99,11 @@ CASES = {
     "garbage, and the header behind it in the line": Case(
         b"xx" + _file(ROOT, *BELOW), kept=FACTS_KEPT
     ),
-    "garbage in front of it": Case(_file(b"$ cat chat", b"", ROOT, *BELOW), kept=FACTS_KEPT),
+    "garbage in front of it": Case(
+        _file(b"$ cat chat", b"", ROOT, *BELOW),
+        found=[("header", 1), ("blank", 2)],
+        kept=FACTS_KEPT,
+    ),
     "removed": Case(_file(*BELOW)),
     "removed, with the first entries": Case(_file(C, D), "b c d"),
     "removed, and the first entry damaged": Case(

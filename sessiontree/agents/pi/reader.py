@@ -87,7 +87,7 @@ class PiReader(base.Reader):
         return (
             line.text("type") == "session"
             and line.value("version") in (2, 3)
-            and bool(line.text("id"))
+            and line.text("id") is not None
             and "uuid" not in line
             and "format" not in line
         )
