@@ -69,6 +69,7 @@ from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import CorruptionError, NotASessionError, SessionTreeError
 from sessiontree.importing.source import ORIGINAL, ImportSource, PutBlob, SourceEntry, entries_of
 from sessiontree.library.homes import agent_of_version_1
+from sessiontree.library.listing import HAS_MORE
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.contents import spooled
@@ -678,6 +679,8 @@ class Update:
             return None
         if new:
             record["last"] = new[-1].uuid
+        if HAS_MORE in before or self._has_more():
+            record[HAS_MORE] = True
         tail = self._view.walk().last_on(lane) or self._view.walk().last_on(None)
         fields |= {
             "type": "session_info",
@@ -689,6 +692,11 @@ class Update:
         if lane is not None:
             fields["lane"] = lane
         return encoded(fields)
+
+    def _has_more(self) -> bool:
+        """True if the target has content that the source lacks, such as a turn that was cut off."""
+        seen = {self._tree.row(uuid) for uuid in self._seen}
+        return any(self._content[row] for row in range(len(self._tree)) if row not in seen)
 
 
 def _variant_of(entry: SourceEntry) -> str:

@@ -94,6 +94,9 @@ FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """The characters of the first message that a list shows."""
 
+HAS_MORE: Final = "hasMore"
+"""The key in the record of an import that has messages which its source had no more."""
+
 
 T = TypeVar("T")
 
@@ -130,7 +133,8 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         estimated: the cost in US dollars of the answers without a reported cost, or None.
         copy_of: the id of the session that this one was forked from, or None; its own id if it was
             converted for an agent.
-        went_on: True if the agent for which it was converted went on with it.
+        went_on: True if it has what the file that it was made of lacks: the agent for which it was
+            converted went on with it, or the file that was imported has lost messages since.
         is_renamed: True if it is an import, and its name was given to the import itself.
         copies: the other files of the same conversation; none but in a list of conversations.
     """
@@ -543,6 +547,7 @@ class _Opened:
             made_by=maker or _text(metadata, "agent"),
             imported_from=imported_from,
             copy_of=_text(origin, "id") or _text(metadata, "forkedFrom"),
+            went_on=imported_from is not None and _has_more(tail),
             is_renamed=imported_from is not None and _is_given_here(named),
         )
 
@@ -708,6 +713,11 @@ def _went_on(tail: bytes) -> bool:
     last = stringzilla.rfind(tail, ORIGIN_START)
     _, end = _line_around(tail, last) if last >= 0 else (0, 0)
     return b'"timestamp"' in tail[end:]
+
+
+def _has_more(tail: bytes) -> bool:
+    """True if the record of an import in its tail says that the source had lost entries."""
+    return any(_entries_in(tail, b'"%b":true' % HAS_MORE.encode(), "session_info"))
 
 
 def converted_until(file: str, fs: FileSystem = DISK) -> float:

@@ -312,11 +312,10 @@ class Totals(msgspec.Struct):
         return self.spent.usage
 
     def add(self, files: Sequence[CountedSession]) -> None:
-        """Add the files of a conversation, which has the turns of the file that has the most."""
-        counted = [counts for _, counts in files if counts is not None]
+        """Add the files of a conversation."""
         self.sessions += 1
-        self.not_counted += not counted
-        self.turns += max((counts.turns for counts in counted), default=0)
+        self.not_counted += all(counts is None for _, counts in files)
+        self.turns += turns_of(files)
         self.bytes += sum(one.bytes for one, _ in files)
 
     def as_dict(self) -> dict[str, Any]:
@@ -332,15 +331,21 @@ class Totals(msgspec.Struct):
         }
 
 
+def turns_of(files: Iterable[CountedSession]) -> int:
+    """The turns of a conversation: those of the file that has the most."""
+    return max((counts.turns for _, counts in files if counts is not None), default=0)
+
+
 def row_of(counter: CountCache, one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
     """The facts of a conversation with its counts, as far as they are known.
 
-    `counts` are those of the file that counts; the tokens and the cost are of all files.
+    `counts` are those of the file that counts; turns, tokens and cost are of all files.
     """
     row, files = counter.row(one, counts), originals_first([one])
     if counts is None or len(files) == 1:
         return row
     counted = list(counter.counted(files, None))
+    row = replace(row, turns=turns_of(counted))
     own = {spent.copy_key for spent in counts.spent() if not spent.is_converted}
     every = chain.from_iterable(each.spent() for _, each in counted if each is not None)
     if all(spent.is_converted or spent.copy_key in own for spent in every):

@@ -272,6 +272,33 @@ def test_what_an_agent_adds_after_the_next_one_took_over_is_a_branch(top: Path) 
     assert len(found) == len(one.prompts)
 
 
+def with_turns(made: MadeHome, agent: str) -> Conversation:
+    """A conversation of an agent that no other file has, with three turns or more."""
+    one = made.of(agent)[1]
+    while len(one.prompts) < 3:
+        made.go_on(one)
+    return one
+
+
+def test_what_only_the_backup_has_of_a_file_that_was_cut_and_went_on_counts(top: Path) -> None:
+    made = MadeHome(top, 8)
+    check = Check(made)
+    cut = [with_turns(made, agent) for agent in MODELS]
+    done("backup")
+    for one in cut:
+        made.cut(one)
+    for _ in range(2):
+        for one in cut:
+            made.go_on(one, one.at + timedelta(days=1))
+        done("backup")
+        check.rows()
+        check.sums()
+        for one in cut:
+            found = json.loads(done("search", one.word, "--role", "prompt", "--json"))
+            assert len(found) == len(one.prompts), one
+            assert f"{len(one.prompts)} prompts" in done("tree", one.id)
+
+
 def test_a_session_that_another_agent_took_over_keeps_what_it_cost(top: Path) -> None:
     made = MadeHome(top, 4)
     one = made.of("pi")[0]

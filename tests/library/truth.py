@@ -94,6 +94,12 @@ class MadeHome:
         _write(one.file, [*lines, *self._turn(one, lines)])
         one.also.clear()
 
+    def cut(self, one: Conversation) -> None:
+        """The file of a conversation loses all but its first turn."""
+        lines = one.file.read_text().splitlines(keepends=True)
+        one.file.write_text("".join(lines[: _HEADS[one.agent] + _LINES[one.agent]]))
+        one.also.clear()
+
     def _id(self) -> str:
         return str(UUID(int=self.random.getrandbits(128), version=4))
 
@@ -268,6 +274,9 @@ def _pi(
 
 
 _TURNS = {"claude-code": _claude, "codex": _codex, "gemini": _gemini, "pi": _pi}
+_HEADS = {"claude-code": 0, "codex": 1, "gemini": 1, "pi": 1}
+_LINES = {"claude-code": 2, "codex": 5, "gemini": 3, "pi": 2}
+"""The lines of a turn."""
 _FILES = {
     "claude-code": ".claude/projects/{cwd}/{id}.jsonl",
     "codex": ".codex/sessions/2026/03/01/rollout-{at}-{id}.jsonl",
