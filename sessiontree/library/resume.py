@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from sessiontree.agents import named
-from sessiontree.agents.agent import Agent, own_id
+from sessiontree.agents.agent import Agent, Destination, own_id
 from sessiontree.agents.writing import Loss
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.paths import is_of_windows
@@ -184,7 +184,7 @@ def plan(
     is_its_own = is_its_own and agent_at(one.file, environ) is target
     if is_its_own:
         _check_header(one, target)
-    if is_its_own and (target.cd_option or not _moves(one, folder, cwd)):
+    if is_its_own and _finds(target, one, folder, cwd, environ):
         found = _with_own(one, target, folder, cwd, environ)
         later = _later_in(given, one)
         return msgspec.structs.replace(found, warnings=[*found.warnings, *later])
@@ -196,6 +196,21 @@ def plan(
         raise with_step(error, "name agent")
     converts(folders_of(target, environ)[0])
     return _converted(one, target, folder, cwd, environ)
+
+
+def _finds(
+    agent: Agent, one: SessionInfo, folder: str, cwd: str | None, environ: Mapping[str, str]
+) -> bool:
+    """True if an agent's resume command, run in a folder, opens a file of its own."""
+    if not agent.opens(one.file):
+        return False
+    if not agent.looks_in_folder:
+        return bool(agent.cd_option) or not _moves(one, folder, cwd)
+    name, lies_in = os.path.basename(one.file), os.path.realpath(os.path.dirname(one.file))
+    return any(
+        os.path.realpath(_place(agent, home, folder, name, DISK, environ).folder) == lies_in
+        for home in folders_of(agent, environ)
+    )
 
 
 def _check_messages(one: SessionInfo) -> None:
@@ -287,7 +302,8 @@ def _is_fresh(file: str) -> bool:
 def _converted(
     one: SessionInfo, agent: Agent, folder: str, cwd: str | None, environ: Mapping[str, str]
 ) -> Resumption:
-    there = _files_of(one, agent, environ)
+    copies = _files_of(one, agent, environ)
+    there = [copy for copy in copies if _finds(agent, copy, folder, cwd, environ)]
     latest = next((copy for copy in there if _has_all_of(copy, one)), None)
     if latest is not None:
         return _with_own(latest, agent, folder, cwd, environ)
@@ -336,13 +352,19 @@ def _is_as_converted(copy: SessionInfo, one: SessionInfo) -> bool:
 
 def path_for(agent: Agent, cwd: str, name: str, fs: FileSystem, environ: Mapping[str, str]) -> str:
     """The path of a new session of a working directory; makes the folder."""
-    home = folders_of(agent, environ)[0]
-    place = agent.destination(home, os.path.realpath(cwd), name, environ, AgentFiles(fs))
+    place = _place(agent, folders_of(agent, environ)[0], cwd, name, fs, environ)
     make_folders(fs, place.folder)
     if place.side_file is not None:
         path, content = place.side_file
         create_file(fs, path, iter([content]))
     return os.path.join(place.folder, name)
+
+
+def _place(
+    agent: Agent, home: str, cwd: str, name: str, fs: FileSystem, environ: Mapping[str, str]
+) -> Destination:
+    """Where an agent looks for a session of a working directory, in one of its homes."""
+    return agent.destination(home, os.path.realpath(cwd), name, environ, AgentFiles(fs))
 
 
 def _command_for(agent: Agent, file: str, environ: Mapping[str, str]) -> list[str]:

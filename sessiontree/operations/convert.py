@@ -42,6 +42,9 @@ _DEPENDENT: Final = PIECES | {"merge"}
 _SHORT: Final = 500
 """The bytes up to which the entry of a line is kept: it takes little memory."""
 
+_TRIES: Final = 10
+"""The ids that a new file may get, if files of the others are there."""
+
 _BATCH: Final = 100
 """The number of entries that are read together."""
 
@@ -93,10 +96,23 @@ def convert_to(
     The other program asks models of the `provider`, if that is known.
 
     `path_of` gives the path of the new file, by the name that the other program would give it. If
-    the program has a file of the session already (`is_again`), the new one gets an id of its own.
+    the program has a file of the session already (`is_again`), or a file of that name is there,
+    such as one that was emptied, the new one gets an id of its own.
     """
-    source, writer = _opened(original, to, cwd, opened, provider, is_again=is_again)
-    return _converted(source, writer, to, path_of(writer.default_name))
+    for again in range(int(is_again), _TRIES):
+        source, writer = _opened(original, to, cwd, opened, provider, again=again)
+        path = path_of(writer.default_name)
+        if not _is_taken(source.disk, path):
+            break
+    return _converted(source, writer, to, path)
+
+
+def _is_taken(fs: FileSystem, path: str) -> bool:
+    try:
+        check_free(fs, path)
+    except SessionExistsError:
+        return True
+    return False
 
 
 def _converted(source: ConvertedSession, writer: Writer, to: str, path: str) -> ConversionResult:
@@ -334,9 +350,9 @@ class ConvertedSession:
                 tips.append(leaf)
         return {lane: tips for lane, tips in found.items() if tips}
 
-    def get_own_id(self) -> None:
-        """Let the new file have an id of its own, the same as long as the session has no more."""
-        self.id = self.derived_uuid(self.tree.uuids[self.leaf], len(self.tree))
+    def get_own_id(self, number: int) -> None:
+        """Let the new file have one of its own ids, the same as long as the session has no more."""
+        self.id = self.derived_uuid(self.tree.uuids[self.leaf], len(self.tree) + number - 1)
 
     def name_conversation(self, id: str) -> None:
         """Let the lines of the new file, which has this id, name the conversation they are of."""
@@ -375,15 +391,15 @@ def _opened(
     opened: str | None = None,
     provider: str | None = None,
     *,
-    is_again: bool = False,
+    again: int = 0,
 ) -> tuple[ConvertedSession, Writer]:
     """The source, and its writer, whose module is imported late: a run needs one of them."""
     if to not in TARGETS:
         raise UsageError(f"there is no target {to!r}; give one of {', '.join(TARGETS)}")
     source = ConvertedSession(original)
     source.opened, source.provider = opened, provider
-    if is_again:
-        source.get_own_id()
+    if again:
+        source.get_own_id(again)
     if cwd is not None:
         header = source.header
         moved = Entry(header.type, header.uuid, timestamp=header.timestamp)

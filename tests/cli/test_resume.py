@@ -20,7 +20,7 @@ from sessiontree.library.resume import path_for
 from sessiontree.recording import StreamAccumulator
 from sessiontree.storage.fs import DISK
 from tests.support.terminal import contents, done, printed_json, refused, run
-from tests.support.transcripts import assistant, user, written
+from tests.support.transcripts import assistant, project_folder, user, written
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "agents"
 CLAUDE_CODE = "5e551015-0000-4000-8000-000000000001"
@@ -59,7 +59,7 @@ def ours(home: Path, id: str = "chat-id", cwd: str | None = None, agent: str = "
 def transcript(home: Path) -> Path:
     """A session of Claude Code, where it keeps its own; its folder is there."""
     (home / "project").mkdir()
-    folder = home / ".claude" / "projects" / "-home-project"
+    folder = project_folder(home, home / "project")
     folder.mkdir(parents=True)
     text = (FIXTURES / "claude_code" / "2.1.330" / f"{CLAUDE_CODE}.jsonl").read_text()
     cwd = next(json.loads(line)["cwd"] for line in text.splitlines() if '"cwd"' in line)
@@ -221,6 +221,73 @@ def test_claude_code_knows_a_session_by_the_name_of_its_file(
     file = transcript(home)
     file = file.rename(file.with_name(f"{name}.jsonl"))
     assert printed_json("resume", file)["command"] == ["claude", "--resume", known]
+
+
+def test_the_file_is_in_the_folder_that_the_command_names(home: Path) -> None:
+    """Claude Code looks only in the folder that is named after the working directory."""
+    file = transcript(home)
+    other, project = home / "other", home / "project"
+    other.mkdir()
+    conflict = file.with_name(f"{file.stem}.sync-conflict-20260901-101010-ABCDEFG.jsonl")
+    elsewhere = file.parent.with_name("-moved") / file.name
+    elsewhere.parent.mkdir()
+    for copy in (conflict, elsewhere):
+        copy.write_bytes(file.read_bytes())
+        os.utime(copy, (1, 1))
+
+    own = printed_json("resume", CLAUDE_CODE)
+    assert (own["cwd"], own["file"], own["converted"]) == (str(project), str(file), False)
+
+    told = run("resume", CLAUDE_CODE, "--cwd", other)
+    copies = [*project_folder(home, other).glob("*.jsonl")]
+    assert [copy.stem for copy in copies] == [CLAUDE_CODE]
+    assert told.stdout == f"cd {other} && claude --resume {CLAUDE_CODE}\n"
+    assert f"Converted {file} for Claude Code: {copies[0]}\n" in told.stderr
+    again = printed_json("resume", CLAUDE_CODE, "--cwd", other)
+    assert (again["file"], again["converted"]) == (str(copies[0]), False)
+
+    for copy in (file, conflict, copies[0]):
+        copy.unlink()
+    only = printed_json("resume", CLAUDE_CODE)
+    assert (only["cwd"], only["file"], only["converted"]) == (str(project), str(file), True)
+
+
+def test_a_project_that_moved_goes_on_where_it_is_now(home: Path) -> None:
+    file = transcript(home)
+    conflict = file.with_name(f"{file.stem}.sync-conflict-20260901-101010-ABCDEFG.jsonl")
+    conflict.write_bytes(file.read_bytes())
+    moved = (home / "project").rename(home / "moved")
+    done("map-path", home / "project", moved)
+    made = printed_json("resume", CLAUDE_CODE)
+    there = project_folder(home, moved) / file.name
+    assert (made["cwd"], made["file"], made["converted"]) == (str(moved), str(there), True)
+    assert there.is_file()
+
+
+def test_a_folder_that_was_renamed_with_its_project_needs_no_copy(home: Path) -> None:
+    file = transcript(home)
+    moved = (home / "project").rename(home / "moved")
+    file.parent.rename(project_folder(home, moved))
+    made = printed_json("resume", CLAUDE_CODE, "--cwd", moved)
+    assert (made["file"], made["converted"]) == (
+        str(project_folder(home, moved) / file.name),
+        False,
+    )
+
+
+def test_an_agents_file_that_was_emptied_is_kept_and_another_one_made(home: Path) -> None:
+    file = transcript(home)
+    done("backup")
+    file.write_bytes(b"")
+    made = printed_json("resume", CLAUDE_CODE)
+    assert made["converted"] is True
+    assert Path(made["file"]).parent == file.parent
+    assert made["command"] == ["claude", "--resume", Path(made["file"]).stem]
+    Path(made["file"]).write_bytes(b"")
+    again = printed_json("resume", CLAUDE_CODE)
+    assert again["file"] not in (made["file"], str(file))
+    assert Path(again["file"]).stat().st_size > 0
+    assert (file.read_bytes(), Path(made["file"]).read_bytes()) == (b"", b"")
 
 
 def test_a_session_that_codex_archived_is_taken_out_of_the_archive_first(home: Path) -> None:

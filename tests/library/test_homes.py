@@ -22,6 +22,7 @@ from sessiontree.library.places import Selection
 from tests.support.sessions import by_hand, said, version_1
 from tests.support.table import for_each
 from tests.support.terminal import completed, done, printed_json, refused, run
+from tests.support.transcripts import project_folder
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents"
 KEPT = {
@@ -409,7 +410,12 @@ def test_several_homes_of_an_agent_are_used_by_every_command(
 ) -> None:
     work = home / ".claude-work"
     (first,) = home.glob(".claude/projects/*/*.jsonl")
-    second = work / "projects" / "work" / first.name.replace("5e551015", "5e551016")
+    second = (
+        work
+        / "projects"
+        / project_folder(home, home).name
+        / first.name.replace("5e551015", "5e551016")
+    )
     second.parent.mkdir(parents=True)
     text = first.read_text().replace("5e551015", "5e551016")
     second.write_text(text.replace("/home/user/project", str(home)))
@@ -564,9 +570,10 @@ def test_all_sessions_of_a_moved_project_go_on_at_the_new_path(
 @pytest.fixture
 def linked(home: Path, tmp_path: Path) -> Path:
     """The folder of a project, to which a link leads from where Claude Code keeps its projects."""
-    projects, linked = home / ".claude/projects", tmp_path / "dotfiles" / "-home-user-project"
-    shutil.move(projects / linked.name, linked)
-    (projects / linked.name).symlink_to(linked)
+    link = project_folder(home, home)
+    linked = tmp_path / "dotfiles" / link.name
+    shutil.move(home / ".claude/projects/-home-user-project", linked)
+    link.symlink_to(linked)
     for file in linked.glob("*.jsonl"):
         file.write_text(file.read_text().replace("/home/user/project", str(home)))
     return linked

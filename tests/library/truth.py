@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -107,7 +108,9 @@ class MadeHome:
         id = self._id()
         cwd = self.home / "work" / f"p{len(self.all) % 5}"
         cwd.mkdir(parents=True, exist_ok=True)
-        file = self.home / _FILES[agent].format(cwd=str(cwd).replace("/", "-"), id=id, at=_name(at))
+        file = self.home / _FILES[agent].format(
+            cwd=re.sub(r"[^a-zA-Z0-9]", "-", str(cwd)), id=id, at=_name(at)
+        )
         one = Conversation(id, agent, cwd, file, f"word{len(self.all)}x", at)
         lines = self._head(one)
         for _ in range(self.random.randint(1, 4)):

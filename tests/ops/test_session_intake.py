@@ -15,8 +15,8 @@ from tests.support.conversation import said_in
 from tests.support.sessions import said
 from tests.support.stopping import reports_until_stopped
 from tests.support.streams import contents, conversation
+from tests.support.transcripts import project_folder, written
 from tests.support.transcripts import user as question
-from tests.support.transcripts import written
 
 
 @pytest.fixture
@@ -145,10 +145,15 @@ def test_a_stopped_recording_keeps_what_came(calls: Calls, store: Store) -> None
         assert any(message["role"] == "assistant" for message in session.context().messages)
 
 
-def test_an_agent_goes_on_with_its_own_session_as_it_is(calls: Calls, home: Path) -> None:
+def test_an_agent_goes_on_with_its_own_session_as_it_is(
+    calls: Calls, home: Path, tmp_path: Path
+) -> None:
+    id = "5f0c8a52-1d8e-4a53-9c06-2f6f3f5b7d10"
+    lines = [question("q", None, "hello", sessionId=id, cwd=str(tmp_path))]
+    written(home / project_folder(tmp_path, tmp_path).name / f"{id}.jsonl", lines)
     reading = Calls(calls.scope.store.root, agents=True, write=False)
-    found = reading.value("session.resume_command", session="two")
-    assert found["command"] == ["claude", "--resume", "two"]
+    found = reading.value("session.resume_command", session=id)
+    assert found["command"] == ["claude", "--resume", id]
     assert found["agent"] == "claude-code"
     assert "is not on the PATH" in " ".join(found["warnings"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -173,3 +174,8 @@ def compressed(pieces: Iterable[bytes]) -> bytes:
     packer = zstandard.ZstdCompressor().compressobj()
     blocks = [packer.compress(p) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for p in pieces]
     return b"".join(blocks) + bytes(packer.flush())
+
+
+def project_folder(home: Path, project: str | Path) -> Path:
+    """Where Claude Code, with this home, looks for the sessions of a working directory."""
+    return home / ".claude" / "projects" / re.sub(r"[^a-zA-Z0-9]", "-", os.path.realpath(project))

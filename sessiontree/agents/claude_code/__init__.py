@@ -28,6 +28,7 @@ class ClaudeCode(agent.Agent):
     command = "claude"
     home = agent.AgentHome("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
     mcp = agent.McpEntry("CLAUDE_CONFIG_DIR", "", ".claude.json", "mcpServers", {"type": "stdio"})
+    looks_in_folder = True
     keeps_subagents = True
     has_uuids = True
 

@@ -24,6 +24,7 @@ class Qwen(agent.Agent):
     command = "qwen"
     home = agent.AgentHome("QWEN_HOME", ".qwen", ("projects",))
     mcp = agent.McpEntry("QWEN_HOME", ".qwen", "settings.json", "mcpServers")
+    looks_in_folder = True
     has_uuids = True
 
     @property
