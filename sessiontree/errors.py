@@ -27,6 +27,7 @@ Step = Literal[
     "keep nothing",
     "name agent",
     "name folder",
+    "name both",
     "name session",
     "name root",
     "name store",

@@ -320,6 +320,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "repair copy": "{copy} writes it",
     "keep nothing": "--keep 0",
     "name agent": "--in claude-code",
+    "name both": "--in claude-code --cwd DIR",
     "name folder": "--cwd DIR, or once for all with 'sessiontree map-path OLD NEW'",
     "name session": "--session FILE",
     "name root": "--root DIR",

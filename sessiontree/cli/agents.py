@@ -73,8 +73,9 @@ def backup(
     The command prints one line; with --verbose also one for each session. Run it again to add what
     is new. Each file becomes a session in the store, as with
     'import'; the store is a folder or an address. What an agent deletes or shortens stays in the
-    store. 'resume ID' puts a deleted session back where its agent looks. A session in the trash of
-    the store stays there until its agent goes on with it.
+    store. 'resume ID' puts a deleted session back where its agent looks, if sessiontree writes
+    files of this agent; 'resume ID --in AGENT' continues it in another agent. A session in the
+    trash of the store stays there until its agent goes on with it.
 
     What was written is read back before it counts as kept. A content that several sessions have is
     stored once. If a file cannot be read, or a session cannot be stored, the command reports it,
@@ -141,7 +142,9 @@ def _summary(result: BackupResult) -> str:
         text += f"; {result.trashed:,} in the trash"
     if result.kept_alone:
         count = counted(len(result.kept_alone), "session")
-        text += f"; {count} kept that the agents no longer have: 'resume ID' puts one back"
+        text += (
+            f"; {count} kept that the agents no longer have: 'resume ID [--in AGENT]' continues one"
+        )
     return text
 
 
@@ -321,9 +324,11 @@ def resume(
     newest session whose working directory is the current directory.
 
     An agent continues its own session as it is, also if ID names a recording of it. For a session
-    of another agent, or of sessiontree, 'resume' writes a converted copy where the agent looks for
-    its sessions. 'resume' reports what the agent cannot keep. It never replaces a file and never
-    changes the session itself.
+    of another agent, or of sessiontree, and for one that the agent does not find from the working
+    directory, 'resume' writes a copy where the agent looks for its sessions. 'resume' reports the
+    copy, and what the agent cannot keep. It never replaces a file and never changes the session
+    itself. Droid, Copilot CLI, OpenCode and Kilo CLI continue only their own sessions, each in its
+    own folder.
     """
     if runs and as_json:
         raise click.UsageError("--exec runs the command, and --json prints it; give one of them")

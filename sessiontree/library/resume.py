@@ -179,7 +179,7 @@ def plan(
     if file is not None and reaches(file):
         one = facts_of(file)
     _check_messages(one)
-    folder = _folder(one, cwd)
+    folder = _folder(one, target, cwd)
     is_its_own = one.agent is not None and own is target and target.opens(one.file)
     is_its_own = is_its_own and agent_at(one.file, environ) is target
     if is_its_own:
@@ -262,16 +262,21 @@ def _later_in(recording: SessionInfo, own: SessionInfo) -> Iterator[str]:
         )
 
 
-def _folder(one: SessionInfo, cwd: str | None) -> str:
+def _folder(one: SessionInfo, agent: Agent, cwd: str | None) -> str:
     given = path_rules().here(cwd) if cwd is not None else one.cwd or os.getcwd()
     folder = given if is_of_windows(given) else os.path.abspath(given)
     if os.path.isdir(folder):
         return folder
     about = "" if cwd is not None else f", the working directory of session {one.id},"
-    error = SessionNotFoundError(
-        f"the folder {folder}{about} is not there; name the folder to continue in", folder
-    )
-    raise with_step(error, "name folder")
+    missing = f"the folder {folder}{about} is not there"
+    if not agent.is_target:
+        error = f"{missing}, and {agent.program} continues a session only in its own folder"
+        raise with_step(
+            SessionNotFoundError(f"{error}; let another agent continue it in a folder", folder),
+            "name both",
+        )
+    error = f"{missing}; name the folder to continue in"
+    raise with_step(SessionNotFoundError(error, folder), "name folder")
 
 
 def _with_own(

@@ -131,6 +131,7 @@ _STEPS: Final[Mapping[errors.Step | None, str]] = {
     "keep nothing": "Go on without a compaction, or give `keep` 0 to replace the whole context.",
     "name agent": "Give `agent`: the agent that goes on with it.",
     "name folder": "Give `cwd`: a folder that is there.",
+    "name both": "Give `agent`, another agent, and `cwd`, a folder that is there.",
     "name session": "Give `session`: the session that the handle is in.",
     "name root": "Give `root`: the folder below which the file is.",
     "hide": "Leave it to its agent; session.trash takes a session of the store.",

@@ -392,6 +392,19 @@ def test_a_folder_that_is_gone_is_named_and_another_one_serves(home: Path) -> No
     assert made["cwd"] == os.getcwd()
 
 
+def test_what_can_be_done_with_a_session_that_only_its_folder_goes_on_with(home: Path) -> None:
+    file, command = as_droid(home)
+    gone = home / "gone"
+    file.write_text(file.read_text().replace(os.getcwd(), str(gone)))
+    told = refused("resume", file)
+    assert f"{gone}, the working directory of session {command[-1]}, is not there" in told
+    assert "Droid continues a session only in its own folder" in told
+    assert told.endswith("(--in claude-code --cwd DIR)\n")
+    assert "--in claude-code --cwd DIR" in refused("resume", file, "--cwd", gone)
+    made = printed_json("resume", file, "--in", "claude-code", "--cwd", ".")
+    assert (made["converted"], made["cwd"]) == (True, os.getcwd())
+
+
 def test_an_ambiguous_id_and_an_unknown_one_are_refused(home: Path) -> None:
     ours(home, "abcd-1")
     ours(home, "abcd-2")

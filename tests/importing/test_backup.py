@@ -546,7 +546,10 @@ def test_the_command_prints_what_it_kept(home: Path) -> None:
     delete(transcript(home))
     told = run("backup")
     assert told.stdout == ""
-    assert "1 session kept that the agents no longer have: 'resume ID' puts one back" in told.stderr
+    assert (
+        "1 session kept that the agents no longer have: 'resume ID [--in AGENT]' continues one"
+        in told.stderr
+    )
     assert done("backup", "--quiet") == ""
     assert run("backup", "--quiet").stderr == ""
 
