@@ -331,7 +331,7 @@ def test_a_search_for_parents_that_many_lines_name_gives_way_to_the_index(tmp_pa
     assert steps < 1_100 * count
 
 
-@for_each("name, most", [("deep_chain", 1_200), ("handles_of_each", 1_570)])
+@for_each("name, most", [("deep_chain", 1_220), ("handles_of_each", 1_570)])
 def test_a_message_in_a_page_takes_few_steps(name: str, most: int, tmp_path: Path) -> None:
     with opened(name, tmp_path, 60_000) as session:
         count = session.stats().entries
