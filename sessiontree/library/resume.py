@@ -186,8 +186,8 @@ def plan(
         _check_header(one, target)
     if is_its_own and _finds(target, one, folder, cwd, environ):
         found = _with_own(one, target, folder, cwd, environ)
-        later = _later_in(given, one)
-        return msgspec.structs.replace(found, warnings=[*found.warnings, *later])
+        more = [*_later_in(given, one), *_more_in_imports(given)]
+        return msgspec.structs.replace(found, warnings=[*found.warnings, *more])
     if not target.is_target:
         error = UsageError(
             f"{one.file} cannot be converted for {target.program}, which goes on only with its own "
@@ -262,6 +262,20 @@ def _later_in(recording: SessionInfo, own: SessionInfo) -> Iterator[str]:
         )
 
 
+def _more_in_imports(own: SessionInfo) -> Iterator[str]:
+    """A warning for each import of an agent's session that has what the session lost."""
+    for copy in own.copies:
+        if _is_import_with_more(copy):
+            yield (
+                f"{copy.file} has content that {own.file} lacks, such as turns that were cut off; "
+                "fork it where you want to go on, and resume the fork"
+            )
+
+
+def _is_import_with_more(one: SessionInfo) -> bool:
+    return one.imported_from is not None and one.went_on
+
+
 def _folder(one: SessionInfo, agent: Agent, cwd: str | None) -> str:
     given = path_rules().here(cwd) if cwd is not None else one.cwd or os.getcwd()
     folder = given if is_of_windows(given) else os.path.abspath(given)
@@ -325,6 +339,11 @@ def _converted(
             *(original, agent.name, path_of, real, at), provider=provider, is_again=bool(there)
         )
         warnings = [*made.warnings, *(str(found) for found in session.damage)]
+    warnings += [
+        f"{copy.file} has less than {one.file}, so {agent.program} goes on in a new file"
+        for copy in there
+        if not copy.is_converted and one.imported_from is not None
+    ]
     if one.writer is not None:
         warnings.append(f"{one.writer} writes {one.file}; what it writes from now on is left out")
     command = _command_for(agent, made.file, environ)
@@ -343,8 +362,14 @@ def _ignore(problem: str) -> None:
 
 
 def _has_all_of(copy: SessionInfo, one: SessionInfo) -> bool:
-    """True if a converted copy is of a session that did not change since."""
-    return moment(copy.modified) >= moment(one.modified) or _is_as_converted(copy, one)
+    """True if the agent's own file, or a converted copy, lacks nothing of a session.
+
+    A converted copy has all of a session that did not change since.
+    """
+    is_as_late = moment(copy.modified) >= moment(one.modified)
+    if not copy.is_converted:
+        return is_as_late and not _is_import_with_more(one)
+    return is_as_late or _is_as_converted(copy, one)
 
 
 def _is_as_converted(copy: SessionInfo, one: SessionInfo) -> bool:

@@ -299,6 +299,54 @@ def test_what_only_the_backup_has_of_a_file_that_was_cut_and_went_on_counts(top:
             assert f"{len(one.prompts)} prompts" in done("tree", one.id)
 
 
+def test_resume_goes_on_with_all_of_a_session_whose_file_was_cut(top: Path) -> None:
+    made = MadeHome(top, 8)
+    check = Check(made)
+    cut = [with_turns(made, agent) for agent in MODELS]
+    done("backup")
+    for one in cut:
+        made.cut(one)
+        told = run("resume", one.id, "--json")
+        resumed = json.loads(told.stdout)
+        assert f"{one.file} has less than " in told.stderr
+        assert resumed["converted"], one
+        again = json.loads(done("resume", one.id, "--json"))
+        assert (again["converted"], again["file"]) == (False, resumed["file"])
+        shorter, one.file = one.file, Path(resumed["file"])
+        one.own_id = resumed["command"][-1]
+        assert one.prompts[-1] in one.file.read_text()
+        one.also.add(shorter)
+    check.sums()
+    check.hits()
+    for one in cut:
+        made.go_on(one, one.at + timedelta(days=1))
+    check.all()
+    done("backup")
+    check.all()
+
+
+@pytest.mark.parametrize("agent", MODELS)
+def test_resume_names_the_backup_that_has_what_the_file_lost(top: Path, agent: str) -> None:
+    made = MadeHome(top, 8)
+    one = with_turns(made, agent)
+    done("backup")
+    assert "has content that" not in run("resume", one.id).stderr
+    made.cut(one)
+    made.go_on(one, one.at + timedelta(days=1))
+    done("backup")
+    row = _row(one)
+    (kept,) = [copy["file"] for copy in row["copies"]]
+    told = run("resume", one.id, "--json")
+    assert json.loads(told.stdout)["file"] == str(one.file)
+    assert f"{kept} has content that {one.file} lacks, such as" in told.stderr
+    assert f"{len(one.prompts)} prompts" in done("tree", kept)
+    lost = json.loads(done("search", f'"{one.prompts[2]}"', "--json"))[0]["ref"]
+    fork = top / "fork.jsonl"
+    done("fork", kept, lost, fork)
+    resumed = json.loads(done("resume", fork, "--json"))
+    assert one.prompts[2] in done("export", resumed["file"])
+
+
 def test_a_session_that_another_agent_took_over_keeps_what_it_cost(top: Path) -> None:
     made = MadeHome(top, 4)
     one = made.of("pi")[0]
