@@ -283,13 +283,22 @@ class FileCounts(msgspec.Struct, frozen=True):
     usage: Usage = Usage()  # the tokens and the reported cost of all answers
     listed: bytes = b""  # what was spent, encoded, as most who ask for counts need none of it
     damaged: int = 0  # lines with needles that are not JSON objects
+    asked: bytes = b""  # when its prompts were written, encoded; without converted ones
 
     def spent(self) -> list[Spent]:
         """What each answer spent, in the order of the file."""
         return _decode_spent(self.listed) if self.listed else []
 
+    def times_asked(self) -> list[int]:
+        """When each prompt was written, in milliseconds since 1970; 0 if that is not known.
+
+        Prompts that were converted from another agent's are left out.
+        """
+        return _decode_times(self.asked) if self.asked else []
+
 
 _decode_spent: Final = msgspec.msgpack.Decoder(list[Spent]).decode
+_decode_times: Final = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Tally(Protocol):
@@ -314,6 +323,7 @@ class Sums:
         self.turns = 0
         self.model: str | None = None
         self.spent: list[Spent] = []
+        self._asked: list[int] = []
         self._damaged = 0
         self._places: dict[str, int] = {}  # by the id of an answer
         self._time: int | None = None
@@ -355,6 +365,12 @@ class Sums:
         self.spent.append(spent)
         return place
 
+    def ask(self, time: Any, count: int = 1) -> None:
+        """Count prompts of the last line, given its time."""
+        self.turns += count
+        if not self._is_converted:
+            self._asked += [int((seconds_of(time) or 0.0) * 1000)] * count
+
     def use(self, model: Any) -> None:
         """Note the model that wrote a message."""
         if isinstance(model, str) and model:
@@ -362,7 +378,8 @@ class Sums:
 
     def counts(self) -> FileCounts:
         listed = msgspec.msgpack.encode(self.spent) if self.spent else b""
-        return FileCounts(self.turns, self.model, total(self.spent), listed, self._damaged)
+        asked = msgspec.msgpack.encode(self._asked) if self._asked else b""
+        return FileCounts(self.turns, self.model, total(self.spent), listed, self._damaged, asked)
 
 
 ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
@@ -422,7 +439,7 @@ class EntryTally:
         if not isinstance(fields, Mapping):
             return
         if is_prompt_entry(body):
-            self._sums.turns += 1
+            self._sums.ask(body.get("timestamp"))
         if kind in ("message", "message_end", "block") and fields.get("role") in (
             None,
             "assistant",

@@ -125,6 +125,16 @@ def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
             yield one
 
 
+def continuations(row: SessionInfo) -> list[SessionInfo]:
+    """The copies of a row that other agents went on with, and whose turns its file lacks.
+
+    None of a row whose file was converted, or is an import: it may have what was said before.
+    """
+    if row.is_converted or row.imported_from is not None:
+        return []
+    return [one for one in row.copies if one.is_converted and one.went_on]
+
+
 def in_store(row: SessionInfo) -> SessionInfo:
     """The copy of a row that has all of it and can be written: an import, if one is up to date."""
     if row.agent is None:

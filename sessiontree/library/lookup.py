@@ -28,7 +28,12 @@ from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import decode_object
 from sessiontree.core.header import is_derived, stem_of
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
-from sessiontree.library.conversations import conversations, files_with_marks, in_store
+from sessiontree.library.conversations import (
+    continuations,
+    conversations,
+    files_with_marks,
+    in_store,
+)
 from sessiontree.library.hidden import without_hidden
 from sessiontree.library.listing import (
     TAIL,
@@ -219,10 +224,13 @@ def find_conversation(
 def to_read(row: SessionInfo, tell: Report) -> str:
     """The file of a conversation to read.
 
-    `tell` gets a line if it is a converted one, and if labels of an older import are not in it.
+    `tell` gets a line if it is a converted one, and if turns of another agent, or labels of an
+    older import, are not in it.
     """
     if row.is_converted and row.copies:
         tell(f"Reading the file of {row.agent}, which changed last: {row.file}")
+    for one in continuations(row):
+        tell(f"{one.agent} went on with the session, too, in {one.file}; {row.file} lacks that")
     if row.agent is not None and files_with_marks(row):
         tell(
             f"{row.file} of {row.agent} changed later, and labels or names in its import are left "
@@ -315,6 +323,8 @@ def _also(one: SessionInfo) -> str | None:
     agents = sorted({agent_of(copy) for copy in others} - {agent_of(one)})
     more = sum(agent_of(copy) == agent_of(one) for copy in others)
     parts = [f"also in {', '.join(agents)}"] if agents else []
+    went_on = sorted({agent_of(copy) for copy in continuations(one)})
+    parts += [f"{', '.join(went_on)} went on"] if went_on else []
     parts += [counted(more, "more copy", "more copies")] if more else []
     parts += ["backed up"] if imports and one.imported_from is None else []
     return " · ".join(parts) or None

@@ -32,7 +32,7 @@ from sessiontree.errors import (
 )
 from sessiontree.library import lookup
 from sessiontree.library.cache import stamp_of
-from sessiontree.library.conversations import are_copies
+from sessiontree.library.conversations import are_copies, continuations
 from sessiontree.library.hidden import without_hidden
 from sessiontree.library.homes import agent_at, choosing_home, folders_of
 from sessiontree.library.listing import (
@@ -186,7 +186,7 @@ def plan(
         _check_header(one, target)
     if is_its_own and _finds(target, one, folder, cwd, environ):
         found = _with_own(one, target, folder, cwd, environ)
-        more = [*_later_in(given, one), *_more_in_imports(given)]
+        more = [*_later_in(given, one), *_more_in_imports(given), *_more_in_agents(given, found)]
         return msgspec.structs.replace(found, warnings=[*found.warnings, *more])
     if not target.is_target:
         error = UsageError(
@@ -195,7 +195,9 @@ def plan(
         )
         raise with_step(error, "name agent")
     converts(folders_of(target, environ)[0])
-    return _converted(one, target, folder, cwd, environ)
+    found = _converted(one, target, folder, cwd, environ)
+    warnings = [*found.warnings, *_more_in_agents(given, found)]
+    return msgspec.structs.replace(found, warnings=warnings)
 
 
 def _finds(
@@ -269,6 +271,16 @@ def _more_in_imports(own: SessionInfo) -> Iterator[str]:
             yield (
                 f"{copy.file} has content that {own.file} lacks, such as turns that were cut off; "
                 "fork it where you want to go on, and resume the fork"
+            )
+
+
+def _more_in_agents(row: SessionInfo, found: Resumption) -> Iterator[str]:
+    """A warning for each agent's continuation of a session that is not the one to go on with."""
+    for copy in continuations(row):
+        if copy.file != found.file:
+            yield (
+                f"{copy.agent} went on with the session, too, in {copy.file}; {found.file} lacks "
+                "that: resume that file to go on with it"
             )
 
 

@@ -331,9 +331,22 @@ class Totals(msgspec.Struct):
         }
 
 
-def turns_of(files: Iterable[CountedSession]) -> int:
-    """The turns of a conversation: those of the file that has the most."""
-    return max((counts.turns for _, counts in files if counts is not None), default=0)
+def turns_of(files: Sequence[CountedSession]) -> int:
+    """The turns of a conversation, given its files: each prompt once.
+
+    Copies of a prompt have one time. A converted prompt is that of another file, if one is left; an
+    import has what all files had when it was made.
+    """
+    counted = [(one, counts) for one, counts in files if counts is not None]
+    asked = Counter[int]()
+    for one, counts in counted:
+        if one.imported_from is None:
+            asked |= Counter(filter(None, counts.times_asked()))
+    once = asked.total()
+    if counted and all(one.is_converted for one, _ in counted):
+        first = counted[0][1]
+        once += first.turns - len(first.times_asked())
+    return max([once, *(counts.turns for _, counts in counted)])
 
 
 def row_of(counter: CountCache, one: SessionInfo, counts: FileCounts | None) -> SessionInfo:

@@ -347,6 +347,46 @@ def test_resume_names_the_backup_that_has_what_the_file_lost(top: Path, agent: s
     assert one.prompts[2] in done("export", resumed["file"])
 
 
+@pytest.mark.parametrize("begun", MODELS)
+def test_two_agents_that_went_on_with_one_session_both_count_and_are_named(
+    top: Path, begun: str
+) -> None:
+    made = MadeHome(top, 8)
+    one = made.of(begun)[1]
+    own, agents = one.file, [agent for agent in MODELS if agent != begun]
+    others = {}
+    for agent in agents:
+        one.file, one.agent = own, begun
+        made.go_on(one, one.at + timedelta(days=300))  # so a conversion has all there is
+        take_over(made, one, agent)
+        others[agent] = one.file
+    one.file, one.agent = own, begun
+    made.go_on(one, one.at + timedelta(days=300))
+
+    def check() -> None:
+        row = _row(one)
+        assert (row["file"], row["turns"]) == (str(own), len(one.prompts))
+        sums = json.loads(done("stats", "--json"))
+        assert sums["turns"] == sum(len(each.prompts) for each in made.all)
+        assert tokens(sums["usage"]) == sum_of(made.answers())
+        found = json.loads(done("search", one.word, "--role", "prompt", "--json"))
+        assert len(found) == len(one.prompts)
+
+    check()
+    assert f"{', '.join(sorted(agents))} went on" in done("ls")
+    for agent, file in others.items():
+        for words in (("tree", one.id), ("show", one.id), ("resume", one.id)):
+            told = run(*words).stderr
+            assert f"went on with the session, too, in {file}; {own} lacks that" in told
+        resumed = run("resume", one.id, "--in", agent, "--json")
+        assert json.loads(resumed.stdout)["converted"]
+        assert f"went on with the session, too, in {file}; " in resumed.stderr
+    done("backup")
+    check()
+    (kept,) = [copy["file"] for copy in _row(one)["copies"] if copy["program"] is None]
+    assert f"{len(one.prompts)} prompts" in done("tree", kept)
+
+
 def test_a_session_that_another_agent_took_over_keeps_what_it_cost(top: Path) -> None:
     made = MadeHome(top, 4)
     one = made.of("pi")[0]

@@ -230,7 +230,7 @@ class ClaudeTally:
         uuid = body.get("uuid")
         if kind in _PROMPTS and not beside and not (isinstance(uuid, str) and uuid in self._seen):
             self._seen.add(str(uuid))
-            self._sums.turns += _PROMPTS[kind](body)
+            self._sums.ask(body.get("timestamp"), _PROMPTS[kind](body))
             if body.get("isSidechain") and not self._has_main:
                 self._aside.turns += _PROMPTS[kind]({**body, "isSidechain": False})
         if kind in ("user", "assistant") and not beside:

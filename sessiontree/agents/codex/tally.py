@@ -73,10 +73,10 @@ class CodexTally:
             about = payload.get("id"), payload.get("timestamp"), body.get("timestamp")
             self._replay.note(*about)
         elif kind == "response_item" and payload.get("type") == "message" and is_prompt(payload):
-            self._sums.turns += 1
+            self._sums.ask(body.get("timestamp"))
             self._said.add(payload, "")
         elif kind == "compacted":
-            self._take_listed(payload.get("replacement_history"))
+            self._take_listed(payload.get("replacement_history"), body.get("timestamp"))
         elif kind == "turn_context":
             self._model = payload.get("model") or self._model
             self._sums.use(self._model)
@@ -86,11 +86,11 @@ class CodexTally:
         elif kind == "event_msg" and payload.get("type") == "token_count":
             self._take_usage(payload.get("info"), body.get("timestamp"))
 
-    def _take_listed(self, items: Any) -> None:
+    def _take_listed(self, items: Any, time: Any) -> None:
         """Count the prompts that only a compaction has."""
         listing = self._said.listing()
         prompts = filter(is_prompt, items if isinstance(items, list) else ())
-        self._sums.turns += sum(listing.take(item, "") is None for item in prompts)
+        self._sums.ask(time, sum(listing.take(item, "") is None for item in prompts))
 
     def _take_usage(self, info: Any, time: Any) -> None:
         if not isinstance(info, dict):

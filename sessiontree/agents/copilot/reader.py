@@ -328,5 +328,6 @@ class CopilotTally:
             message = _message_in(kind, data)
             if message is not None:
                 metadata = _metadata(kind, data, is_main=True)
-                self._sums.turns += begins_turn({"message": message, **metadata})
+                is_prompt = begins_turn({"message": message, **metadata})
+                self._sums.ask(body.get("timestamp"), is_prompt)
                 self._sums.use(message.get("model"))

@@ -269,5 +269,6 @@ class DroidTally:
         message = body.get("message")
         if body.get("type") != "message" or not isinstance(message, dict) or not _is_said(message):
             return
-        self._sums.turns += begins_turn({"message": message, **_metadata(message)})
+        is_prompt = begins_turn({"message": message, **_metadata(message)})
+        self._sums.ask(body.get("timestamp"), is_prompt)
         self._sums.use(message.get("model", message.get("modelId")))

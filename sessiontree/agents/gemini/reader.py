@@ -85,7 +85,7 @@ class GeminiTally:
             is_again = isinstance(id, str) and id in self._prompts
             if not is_again and _is_prompt(message):
                 self._prompts.add(str(id))
-                self._sums.turns += 1
+                self._sums.ask(message.get("timestamp"))
         elif isinstance(message.get("tokens"), dict):
             model = message.get("model")
             about = {"provider": "google" if isinstance(model, str) else None, "model": model}

@@ -375,13 +375,13 @@ class OpenCodeTally:
         body = row.get("data")
         if row.get("type") != "message" or not isinstance(body, dict):
             return
+        times = body.get("time")
+        at = _moment(times.get("created")) if isinstance(times, dict) else None
         if body.get("role") == "user":
             said = _message_of_user(_parts_in(row.get("parts")))
             if said is not None and not said[1]:
-                self._sums.turns += begins_turn({"message": said[0]})
+                self._sums.ask(at, begins_turn({"message": said[0]}))
             return
-        times = body.get("time")
-        at = _moment(times.get("created")) if isinstance(times, dict) else None
         about: dict[str, Any] = {"provider": body.get("providerID"), "model": body.get("modelID")}
         if (usage := _usage(body)) is not None:
             self._sums.spend(usage, at, None, row.get("id"), **about)

@@ -383,7 +383,8 @@ class QwenTally:
             is_again = isinstance(uuid, str) and uuid in self._seen
             self._seen.add(str(uuid))
             if not is_again and subtype not in _GENERATED:
-                self._sums.turns += any(begins_turn({"message": each}) for each in made)
+                is_prompt = any(begins_turn({"message": each}) for each in made)
+                self._sums.ask(body.get("timestamp"), is_prompt)
         elif (usage := _usage(body.get("usageMetadata"))) is not None:
             model = body.get("model")
             self._sums.spend(usage, body.get("timestamp"), uuid, model=model, beside=beside)
