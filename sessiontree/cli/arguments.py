@@ -56,6 +56,21 @@ class _Path(click.Path):
         return given
 
 
+class OneOf(click.Choice):  # type: ignore[type-arg]
+    """One of some words; of a wrong one it says which it may be."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            import difflib  # only a misspelt word needs it
+
+            near = difflib.get_close_matches(str(value), [*map(str, self.choices)], n=1)
+            if near:
+                self.fail(f"{error.message} Did you mean {near[0]!r}?", param, ctx)
+            raise
+
+
 PATH: Final = _Path(readable=False)
 """A path. The command finds out whether it can be read, and reports it as any other error."""
 

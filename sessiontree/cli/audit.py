@@ -48,7 +48,7 @@ _MAX_LARGEST: Final = 5
     "agents",
     multiple=True,
     metavar="NAME",
-    type=click.Choice(MAKERS),
+    type=arguments.OneOf(MAKERS),
     help="Only sessions of this agent, such as codex.",
 )
 @click.option(

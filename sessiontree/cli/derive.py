@@ -525,7 +525,7 @@ def _settings_of(one: Parameter, door: CommandForm) -> dict[str, Any]:
 
 def _kind_of(one: Parameter, door: CommandForm) -> click.ParamType:  # type: ignore[type-arg]
     if door.choices:
-        return click.Choice(door.choices)
+        return arguments.OneOf(door.choices)
     return _KINDS.get(door.kind or one.names or "") or type_of(item_of(one.type))
 
 
@@ -590,7 +590,7 @@ def item_of(kind: kinds_of.Type) -> kinds_of.Type:
 def type_of(kind: kinds_of.Type) -> click.ParamType:  # type: ignore[type-arg]
     """How the word for a value is read from the command line."""
     if isinstance(kind, kinds_of.LiteralType):
-        return click.Choice([str(value) for value in kind.values])
+        return arguments.OneOf([str(value) for value in kind.values])
     if isinstance(kind, kinds_of.IntType):
         return click.INT if kind.ge is kind.le is None else click.IntRange(kind.ge, kind.le)
     if isinstance(kind, kinds_of.FloatType):

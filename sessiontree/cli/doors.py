@@ -183,7 +183,7 @@ def view(places: tuple[str, ...], port: int, no_browser: bool) -> None:
 TOKEN_VARIABLE: Final = "SESSIONTREE_MCP_TOKEN"
 
 _MCP_INSTALL: Final = "pip install '.[mcp]'"
-_AGENT: Final = click.Choice([*AGENTS])
+_AGENT: Final = arguments.OneOf([*AGENTS])
 
 
 @arguments.command("mcp")
@@ -376,7 +376,7 @@ _SCRIPTS: Final = {
 
 
 @arguments.command("completion")
-@click.argument("shell", type=click.Choice(list(_SCRIPTS)))
+@click.argument("shell", type=arguments.OneOf(list(_SCRIPTS)))
 def completion(shell: str) -> None:
     """TAB then completes commands, options, ids and names of sessions, projects, and for a REF
     the labels, branches and lanes of the session.

@@ -345,7 +345,11 @@ def map_path(old: str | None, new: str | None, undo: bool, as_json: bool) -> Non
     if as_json:
         out_json_list(rules.rules)
         return
-    for rule in rules.rules if old is None else ():
+    if old is not None:
+        told = "no longer mapped" if new is None else f"now {with_tilde(os.path.abspath(new))} here"
+        tell(f"{old} is {told}")
+        return
+    for rule in rules.rules:
         out(f"{one_line(rule.old, _PATH)}  →  {with_tilde(one_line(rule.new, _PATH))}")
 
 

@@ -50,6 +50,7 @@ from sessiontree.storage.lines import (
     rest_of_line,
 )
 from sessiontree.storage.log import BytesLog, Log, Moved, planned_again
+from sessiontree.storage.names import IN_GZIP
 
 if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
@@ -67,6 +68,9 @@ KEPT_AS: Final = ".v1"
 
 LOOK: Final = 1024 * 1024
 """Bytes of a file's start that are searched for entries when its header may be lost."""
+
+_GZIP: Final = b"\x1f\x8b\x08"
+"""How a file starts that is compressed with gzip."""
 
 _CURRENT: Final = b'{"type":"session","version":2,"format":"sessiontree/'
 """How `core.codec` starts a current file."""
@@ -139,6 +143,8 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> FileStart:
     """
     if head.startswith(MAGIC):
         return _compressed(head, file, look)
+    if head.startswith(_GZIP):
+        raise NotASessionError(f"{file.name} {IN_GZIP}", file.name)
     found: HeaderLine | None = None
     refused: FileError | None = None
     foreign: FileStart | None = None

@@ -86,10 +86,13 @@ def _is_of_project(cwd: str, project: str) -> bool:
     """True if a working directory is a path or below it, or has a name or names in its path."""
     if is_of_windows(cwd):  # which does not tell capitals from small letters
         cwd, project = cwd.casefold(), project.casefold()
-    own, asked = parts_of_path(cwd), parts_of_path(os.path.expanduser(project))
+    path = os.path.expanduser(project)
+    own, asked = parts_of_path(cwd), parts_of_path(path)
     if project.startswith(("/", "~")) or {os.curdir, os.pardir} & set(asked):
-        asked = parts_of_path(os.path.abspath(os.path.expanduser(project)))
-        return own[: len(asked)] == asked
+        folders = (os.path.abspath(path), os.path.realpath(path))
+        return any(own[: len(asked)] == asked for asked in map(parts_of_path, folders))
+    if os.path.islink(path) and _is_of_project(cwd, os.path.realpath(path)):
+        return True
     starts = range(len(own) - len(asked) + 1)
     return any(own[start : start + len(asked)] == asked for start in starts)
 

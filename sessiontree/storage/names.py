@@ -45,6 +45,9 @@ NOT_ENTERED: Final = frozenset(
 )
 """The names of folders that a walk does not enter: they hold many files, and no sessions."""
 
+IN_GZIP: Final = "is compressed with gzip, which is not read; unpack it with gunzip"
+"""What is wrong with a file of sessions that somebody compressed; Codex uses zstd."""
+
 SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
 
@@ -334,6 +337,8 @@ def session_files(folder: str, report: Report, links: FolderLinks = NO_LINKS) ->
                     yield entry.path
                 else:
                     report(f"{entry.path} is not a session file: it is {kind}")
+            elif name.endswith(f"{SUFFIX}.gz"):
+                report(f"{entry.path} {IN_GZIP}")
             elif is_database(entry.path):
                 try:
                     yield from _sessions_in_database(entry.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
@@ -274,6 +275,12 @@ def test_a_project_is_a_path_or_names_anywhere_in_a_path(
     assert sorted(found) == [str(number) for number in expected]
 
 
+def test_a_word_that_is_near_to_an_agent_s_name_is_told(home: Path) -> None:
+    assert "Did you mean 'claude-code'?" in run("ls", "--agent", "claude").stderr
+    assert "Did you mean 'claude-code'?" in run("resume", "pi-1", "--in", "claude").stderr
+    assert "Did you mean" not in run("ls", "--agent", "xyzzy").stderr
+
+
 def test_a_project_is_relative_to_the_current_directory_if_it_has_dots(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +289,10 @@ def test_a_project_is_relative_to_the_current_directory_if_it_has_dots(
     said(Store(), "Here", cwd=str(home / "own" / "below"))
     assert [row["firstMessage"] for row in listed("--project", ".")] == ["Here"]
     assert [row["firstMessage"] for row in listed("--project", "../own/below")] == ["Here"]
+    (home / "link").symlink_to(home / "own")
+    monkeypatch.chdir(home)
+    for link in (home / "link", "~/link", "./link", "link", "link/../link/below"):
+        assert [row["firstMessage"] for row in listed("--project", link)] == ["Here"], link
 
 
 @for_each(
@@ -403,6 +414,22 @@ def test_half_written_rotating_and_foreign_files_hide_nothing(home: Path) -> Non
         assert all(line.startswith("Left out: ") for line in told)
         assert len(told) == 6
     assert agents() == ALL
+
+
+def test_a_session_that_is_compressed_with_gzip_is_named_by_every_command(home: Path) -> None:
+    (file,) = home.glob(".claude/projects/*/*.jsonl")
+    packed = file.with_name(f"{file.name}.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    id = file.stem
+    file.unlink()
+    told = f"{packed} is compressed with gzip, which is not read; unpack it with gunzip\n"
+    for words in (["ls"], ["stats"], ["search", "."], ["backup"]):
+        assert told in run(*words).stderr, words
+    assert "1 file that cannot be read as a session" in run("resume", id).stderr
+    assert refused("show", packed) == f"Error: {told}"
+    renamed = packed.rename(file)
+    assert f"{renamed} is compressed with gzip" in run("ls").stderr
+    assert f"{renamed} is compressed with gzip" in refused("tree", renamed)
 
 
 def test_several_homes_of_an_agent_are_used_by_every_command(

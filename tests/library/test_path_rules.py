@@ -92,7 +92,11 @@ def test_rules_are_listed_and_removed(here: Path) -> None:
         {"old": "C:\\Users\\me\\work\\shop", "new": str(here)},
     ]
     assert "/Users/me/work/shop  →  ~/src/store" in done("map-path")
-    done("map-path", "--undo", "C:\\Users\\me\\work")
+    removed = run("map-path", "--undo", "C:\\Users\\me\\work")
+    assert removed.stderr == "C:\\Users\\me\\work is no longer mapped\n"
+    added = run("map-path", "/x/y", here)
+    assert added.stderr == "/x/y is now ~/src/store here\n"
+    assert run("map-path", "--undo", "/x/y").exit_code == 0
     assert len(printed_json("map-path")) == 2
     assert "no rule maps /x" in refused("map-path", "--undo", "/x")
     assert "again and again" in refused("map-path", "/a", "/a/b")
