@@ -177,6 +177,26 @@ def gist_of(summary: str) -> str:
     return summary
 
 
+class FirstPrompt:
+    """The prompt that is the title of a session without a name: the first that was typed.
+
+    A command without arguments, such as `/clear`, is the title only if no other prompt follows.
+    """
+
+    def __init__(self) -> None:
+        self.text: str | None = None  # as it was typed; None without a prompt
+        self.is_found = False  # whether no later prompt can replace it
+
+    def take(self, text: str | None) -> None:
+        """Note the next prompt, as it is stored; None is none."""
+        if self.is_found or text is None:
+            return
+        typed = as_typed(text)
+        self.is_found = typed == text or " " in typed
+        if self.is_found or self.text is None:
+            self.text = typed
+
+
 def as_typed(text: str) -> str:
     """The text of a prompt as the user typed it; Claude Code wraps slash commands in tags."""
     if not text.startswith("<"):

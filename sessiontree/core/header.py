@@ -294,6 +294,15 @@ def origin_of(fields: Mapping[str, Any]) -> str | None:
     return uuid if origin.get("says") == _checksum(fields) else None
 
 
+GENERATED: Final = {"isMeta": True}
+"""What the origin key of a line says of a message that a program wrote in the user's name."""
+
+
+def is_of_program(origin: Any) -> bool:
+    """True if the value of a line's origin key says that no user typed its message."""
+    return isinstance(origin, dict) and origin.get("isMeta") is True
+
+
 def conversation_in(head: bytes, id: str) -> str | None:
     """The id of the conversation that a converted file with another id is of; None for any other.
 
@@ -308,7 +317,7 @@ def conversation_in(head: bytes, id: str) -> str | None:
 
 
 _IDS: Final = re.compile(
-    re.escape(ORIGIN_START) + rb'"[^"]*","says":"\w{8}","session":("[^"]*"),"copy":("[^"]*")}'
+    re.escape(ORIGIN_START) + rb'"[^"]*","says":"\w{8}","session":("[^"]*"),"copy":("[^"]*")'
 )
 
 

@@ -34,13 +34,13 @@ import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
+from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.header import ORIGIN_START, directory_of, id_of_name
 from sessiontree.core.message import (
     begins_turn,
-    is_generated,
     preview_of,
     role_of,
     slash_command,
@@ -563,7 +563,10 @@ class _Opened:
         head = start.head
         reader = agent.reader
         found = reader.facts(head, tail)
-        while None in (found.id, found.first_message) and HEAD <= len(head) < FIRST_MESSAGE_WITHIN:
+        while len(head) < FIRST_MESSAGE_WITHIN:
+            is_known = found.id is not None and _is_title(found.first_message)
+            if is_known or len(head) < HEAD:
+                break
             before, head = head, start.read(0, 4 * len(head))
             if len(head) == len(before):
                 break
@@ -579,7 +582,7 @@ class _Opened:
             id=id,
             cwd=found.cwd,
             name=found.name,
-            first_message=first and _cut(_as_typed(first)),
+            first_message=first and _cut(first),
             created=found.created,
             modified=last or found.modified or self._modified(),
             bytes=self.size(),
@@ -787,26 +790,26 @@ def _line_around(window: bytes, at: int) -> tuple[int, int]:
 
 
 def _first_message(head: bytes, read: Read, size: int) -> str | None:
-    """The text of the first prompt, or else the first command given to the agent's program."""
+    """The prompt that is the title, or else the first command given to the agent's program."""
     found = _prompt_in(head)
-    while found is None and len(head) < min(size, FIRST_MESSAGE_WITHIN):
+    while not _is_title(found) and len(head) < min(size, FIRST_MESSAGE_WITHIN):
         head = read(0, 4 * len(head))
         found = _prompt_in(head)
     return found or _command_in(head)
 
 
-def _as_typed(text: str) -> str:
-    """A prompt as it was typed, also a command of Claude Code in a converted session."""
-    if not text.startswith("<"):
-        return text
-    from sessiontree.core.activity import as_typed  # rare
-
-    return as_typed(text)
+def _is_title(prompt: str | None) -> bool:
+    """Whether no later prompt can be the title in the place of one; see `FirstPrompt`."""
+    return prompt is not None and (not prompt.startswith("/") or " " in prompt)
 
 
 def _prompt_in(window: bytes) -> str | None:
-    texts = map(_prompt_of, _objects_with(window, b'"user"'))
-    return next((_cut(text) for text in texts if text is not None), None)
+    first = FirstPrompt()
+    for body in _objects_with(window, b'"user"'):
+        first.take(_prompt_of(body))
+        if first.is_found:
+            break
+    return first.text and _cut(first.text)
 
 
 def _prompt_of(body: dict[str, Any]) -> str | None:
@@ -815,8 +818,7 @@ def _prompt_of(body: dict[str, Any]) -> str | None:
         body = {**body, "message": {"role": body.get("role"), "content": body.get("preview")}}
     if (typed := typed_text(body)) is not None:
         return typed
-    is_named = begins_turn(body) and not is_generated(body)
-    return preview_of(shown(told(body)["message"])) if is_named else None
+    return preview_of(shown(told(body)["message"])) if begins_turn(body) else None
 
 
 def _command_in(window: bytes) -> str | None:

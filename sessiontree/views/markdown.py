@@ -30,7 +30,7 @@ from urllib.parse import quote as quoted_path
 from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core import limits
-from sessiontree.core.activity import as_typed
+from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.display import WIDTH, printable
 from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry, missing_parent
@@ -482,7 +482,7 @@ class _MarkdownTranscript:
 
     def _first_prompt(self, masked: Callable[[Any], Any]) -> str | None:
         """The first prompt as lists show it, or else the first command without arguments."""
-        command: str | None = None
+        first = FirstPrompt()
         for place, row in enumerate(self._rows):
             if self._tree.type_of(row) in ("message", "handle", "custom"):
                 self._place = place
@@ -491,14 +491,12 @@ class _MarkdownTranscript:
                 fields = masked(self._whole(entry))
                 if is_handle_of_message(entry):
                     fields = {**fields, "message": masked(self._contents.of_handle(entry))}
-                if (typed := typed_text(fields)) is not None:
-                    return typed
                 if begins_turn(fields):
-                    text = as_typed(preview_of(shown(fields["message"])))
-                    if not is_generated(fields) or " " in text:
-                        return text
-                    command = command or text
-        return command
+                    typed = typed_text(fields)
+                    first.take(preview_of(shown(fields["message"])) if typed is None else typed)
+                    if first.is_found:
+                        break
+        return first.text
 
     def _model(self) -> dict[str, Any] | None:
         for row in self._rows[: -_MODEL_WITHIN - 1 : -1]:

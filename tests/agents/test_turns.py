@@ -64,7 +64,7 @@ def test_a_command_that_the_user_typed_begins_a_turn_in_every_view(tmp_path: Pat
             ]
             assert [row.uuid for row in session.tree() if row.prompt] == asked
         assert printed_json("ls", file)[0]["turns"] == 4
-        assert facts_of(str(file)).first_message == "Mend it"
+        assert facts_of(str(file)).first_message == "/review the parser"
         hits = printed_json("search", ".", file, "--regex", "--role", "prompt")
         assert [(hit["ref"], hit["turn"]) for hit in hits] == [
             *zip(asked, range(1, 5), strict=True)

@@ -603,6 +603,47 @@ def test_a_session_that_a_command_began_has_one_title(top: Path) -> None:
         assert done("export", file).startswith("# /plan the release\n")
 
 
+_OF_PROGRAM = (
+    "<local-command-caveat>Caveat: the messages below were generated.</local-command-caveat>",
+    "<command-name>/mcp</command-name>\n<command-message>mcp</command-message>",
+    "<local-command-stdout>Reconnected.</local-command-stdout>",
+    "[Request interrupted by user]",
+)
+"""What Claude Code writes in the user's name; the second the user typed as a command."""
+
+
+@pytest.mark.parametrize("target", [*MODELS, "qwen"])
+def test_a_conversion_keeps_the_turns_and_the_title(top: Path, target: str) -> None:
+    made = MadeHome(top, 1)
+    one, *others = made.all
+    for other in others:
+        other.file.unlink()
+    lines = [json.loads(line) for line in one.file.read_text().splitlines()]
+    above, at = lines[-1], one.at.isoformat()
+    for text in _OF_PROGRAM:
+        said = {"role": "user", "content": text}
+        line = {**lines[0], "uuid": str(uuid4()), "parentUuid": above["uuid"], "timestamp": at}
+        above = {**line, "message": said}
+        lines.append(above)
+    command = "<command-message>plan</command-message>\n<command-name>/plan</command-name>"
+    lines[0]["message"]["content"] = f"{command}\n<command-args>the release</command-args>"
+    one.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    turns = len(one.prompts) + 1
+    resumed = json.loads(done("resume", one.id, "--in", target, "--cwd", top, "--json"))
+    for file in (str(one.file), resumed["file"]):
+        (row,) = json.loads(done("ls", file, "--json"))
+        assert (row["turns"], row["firstMessage"]) == (turns, "/plan the release"), file
+        assert f"{turns} prompts" in done("tree", file)
+        shown = {line[:15].strip(): line[15:] for line in done("show", file).splitlines()}
+        assert (shown["turns"], shown["title"]) == (str(turns), "/plan the release"), file
+    one.file.unlink()
+    assert json.loads(done("stats", "--json"))["turns"] == turns
+    done("backup")
+    Path(resumed["file"]).unlink()
+    (row,) = json.loads(done("ls", "--json"))
+    assert (row["turns"], row["firstMessage"]) == (turns, "/plan the release")
+
+
 def test_a_backup_has_no_note_about_a_session_that_another_agent_took_over(top: Path) -> None:
     made = MadeHome(top, 1)
     one = made.all[0]

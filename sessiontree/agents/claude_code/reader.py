@@ -57,9 +57,9 @@ from sessiontree.agents.claude_code.threads import (
     node_of,
     path_to,
 )
-from sessiontree.core.activity import as_typed
+from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.entry import decode_leniently, lane_of_subagent
-from sessiontree.core.message import TYPED, slash_command, text_of
+from sessiontree.core.message import TYPED, is_typed_command, text_of
 from sessiontree.core.usage import Tally, cost_in
 from sessiontree.text.pattern import lines_with
 
@@ -320,7 +320,7 @@ class _Transcript:
         node = self._decoded[1]
         if node is not None:
             node.place = len(self._nodes)
-        if node is None or collected.prompt is None:
+        if node is None or not collected.has_title:
             facts = line.values
             if facts is not None:
                 collected.note(facts)
@@ -648,8 +648,7 @@ class _CollectedFacts:
         self._id: str | None = None
         self._cwd: str | None = None
         self._created: str | None = None
-        self.prompt: str | None = None
-        self._command: str | None = None
+        self._first = FirstPrompt()
         self._task: str | None = None  # the first prompt of a subagent
         self._has_main = False  # whether a message is not of a subagent
         self._titles: dict[str, str] = {}
@@ -658,9 +657,14 @@ class _CollectedFacts:
         self.branch: str | None = None
 
     @property
+    def has_title(self) -> bool:
+        """Whether a prompt is known that no later one replaces as the title."""
+        return self._first.is_found
+
+    @property
     def is_complete(self) -> bool:
         """Whether no further line changes anything but the titles."""
-        return None not in (self._id, self._cwd, self._created, self.prompt)
+        return None not in (self._id, self._cwd, self._created) and self._first.is_found
 
     def note(self, line: base.Values) -> None:
         if not line.has_any(_NOTED):
@@ -672,7 +676,7 @@ class _CollectedFacts:
         self.branch = self.branch or line.text("gitBranch")
         self.note_title(line)
         self._note_relation(line)
-        if self.prompt is None and (kind := line.text("type")) in ("user", "assistant"):
+        if not self._first.is_found and (kind := line.text("type")) in ("user", "assistant"):
             self._has_main = self._has_main or not line.value("isSidechain")
             if kind == "user":
                 self._note_prompt(line)
@@ -702,12 +706,10 @@ class _CollectedFacts:
         if hidden:
             self._task = self._task or text
             return
-        if not GENERATED.match(text):
-            self.prompt = text
-        elif self._command is None:
-            self._command = as_typed(text) if slash_command(text) else None
+        if is_typed_command(message) or not GENERATED.match(text):
+            self._first.take(text)
 
     def facts(self) -> base.AgentFacts:
         name = next((self._titles[key] for key in TITLES if key in self._titles), None)
-        prompt = self.prompt or self._command or (None if self._has_main else self._task)
+        prompt = self._first.text or (None if self._has_main else self._task)
         return base.AgentFacts(self._id, self._cwd, name, prompt, self._created)

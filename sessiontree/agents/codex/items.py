@@ -16,6 +16,7 @@ from sessiontree.context.providers import reading
 from sessiontree.context.providers.openai import RESPONSES_ID_LIMIT, ItemMaker
 from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.providers.values import GivenIds, clean_value_noted
+from sessiontree.core import message
 from sessiontree.core.message import RESULT_ITEMS, Message, kind_of, text_of
 
 Item = dict[str, Any]
@@ -251,6 +252,19 @@ def is_prompt(item: Any) -> bool:
     if written_by_user is not None:
         return written_by_user
     return not text_of(item).lstrip().startswith(_GENERATED)
+
+
+def metadata_of(item: Any) -> dict[str, Any]:
+    """The metadata of an item: a message of the user that the user did not write is marked."""
+    is_generated = isinstance(item, dict) and item.get("role") == "user" and not is_prompt(item)
+    return {"metadata": {"isMeta": True}} if is_generated else {}
+
+
+def begins_turn(item: Any) -> bool:
+    """Whether an item is a prompt: what the user wrote, or a command in a converted session."""
+    if not isinstance(item, dict):
+        return False
+    return message.begins_turn({"message": item, **metadata_of(item)})
 
 
 def _is_users(about: Any) -> bool | None:

@@ -32,11 +32,12 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import base
-from sessiontree.agents.codex.items import ABOUT, is_prompt, is_turn
+from sessiontree.agents.codex.items import ABOUT, begins_turn, is_prompt, is_turn, metadata_of
 from sessiontree.agents.codex.names import thread_of
 from sessiontree.agents.codex.repeats import SaidItems
 from sessiontree.agents.codex.tally import CodexTally, ParentReplay
 from sessiontree.core import limits
+from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import REPEATS, kind_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
@@ -218,9 +219,6 @@ _SILENT_ITEMS: Final = frozenset({"ghost_snapshot", "other"})
 _INSTRUCTIONS: Final = ("base_instructions", "instructions")
 """The keys of the first payload that are in the header as its system prompt."""
 
-_META: Final = {"isMeta": True}
-"""The metadata of a message of the role user that Codex wrote."""
-
 
 class CodexReader(base.Reader):
     message_key = "payload"
@@ -264,7 +262,7 @@ class CodexReader(base.Reader):
 
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         facts = base.AgentFacts()
-        first: str | None = None
+        first = FirstPrompt()
         kinds: set[str | None] = set()
         for found in base.first_values(head):
             payload = found.inside("payload")
@@ -274,13 +272,13 @@ class CodexReader(base.Reader):
                 continue
             if facts.id is None:
                 facts = _with_facts_in(found, payload, facts)
-            if first is None and found.text("type") == "response_item":
-                first = _prompt_text(payload)
-                if first is not None and facts.id is not None:
-                    break
+            if found.text("type") == "response_item":
+                first.take(_prompt_text(payload))
+            if first.is_found and facts.id is not None:
+                break
         if facts.id is None and _HEADER in kinds:
             facts = _facts_of_cut_line(head)
-        return replace(facts, first_message=first, is_continued=b'"history_base"' in head)
+        return replace(facts, first_message=first.text, is_continued=b'"history_base"' in head)
 
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         return body.get("type") != "compacted"
@@ -449,11 +447,9 @@ class _Rollout:
         at = found.text("timestamp")
         if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
             item = found.value("payload")
-            begins_turn = self._note(uuid, item)
+            self._note(uuid, item)
             self._said.add(item, uuid)
-            fields: dict[str, Any] = {"message": found.fragment("payload")}
-            if item.get("role") == "user" and not begins_turn:
-                fields["metadata"] = _META
+            fields: dict[str, Any] = {"message": found.fragment("payload"), **metadata_of(item)}
             yield lines.entry("message", line, uuid, fields, timestamp=at)
         elif kind == "compacted":
             yield from self._compacted(line, uuid, at, payload)
@@ -507,11 +503,10 @@ class _Rollout:
         uuid = self._uuid(line, name)
         return self.lines.entry(kind, line, uuid, fields, timestamp=at)
 
-    def _note(self, uuid: str, item: Any) -> bool:
-        """Add the item of the next entry to the history; True if it is a prompt."""
+    def _note(self, uuid: str, item: Any) -> None:
+        """Add the item of the next entry to the history."""
         prompt = item if is_prompt(item) else None
         self._history.append(_HistoryItem(uuid, self.lines.leaf, prompt, is_turn(item)))
-        return prompt is not None
 
     def _rolled_back(self, turns: Any) -> str:
         """Remove the last turns from the history; the uuid of the entry before them."""
@@ -547,8 +542,8 @@ class _Rollout:
                 continue
             name = b" %d" % number
             own = self._uuid(line, name)
-            begins_turn = self._note(own, item)
-            meta = _META if item.get("role") == "user" and not begins_turn else {}
+            self._note(own, item)
+            meta = metadata_of(item).get("metadata", {})
             fields = {"message": item, "metadata": {**meta, REPEATS: listing.take(item, own)}}
             yield lines.entry("message", line, own, fields, timestamp=at)
 
@@ -600,4 +595,4 @@ def _prompt_text(payload: base.Values) -> str | None:
     if payload.text("role") != "user":
         return None
     message = {"role": "user", "content": payload.value("content"), ABOUT: payload.value(ABOUT)}
-    return base.prompt_text(message) if is_prompt(message) else None
+    return base.prompt_text(message) if begins_turn(message) else None

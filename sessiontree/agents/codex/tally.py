@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sessiontree.agents.codex.items import is_prompt
+from sessiontree.agents.codex.items import begins_turn
 from sessiontree.agents.codex.repeats import SaidItems
 from sessiontree.core.entry import seconds_of
 from sessiontree.core.usage import Sums
@@ -72,7 +72,7 @@ class CodexTally:
             self._provider = payload.get("model_provider")
             about = payload.get("id"), payload.get("timestamp"), body.get("timestamp")
             self._replay.note(*about)
-        elif kind == "response_item" and payload.get("type") == "message" and is_prompt(payload):
+        elif kind == "response_item" and payload.get("type") == "message" and begins_turn(payload):
             self._sums.ask(body.get("timestamp"))
             self._said.add(payload, "")
         elif kind == "compacted":
@@ -89,7 +89,7 @@ class CodexTally:
     def _take_listed(self, items: Any, time: Any) -> None:
         """Count the prompts that only a compaction has."""
         listing = self._said.listing()
-        prompts = filter(is_prompt, items if isinstance(items, list) else ())
+        prompts = filter(begins_turn, items if isinstance(items, list) else ())
         self._sums.ask(time, sum(listing.take(item, "") is None for item in prompts))
 
     def _take_usage(self, info: Any, time: Any) -> None:

@@ -45,14 +45,14 @@ from sessiontree.agents.gemini.messages import (
     json_of,
     meaning,
     messages_of,
-    parts_of,
 )
 from sessiontree.agents.gemini.names import id_in
 from sessiontree.core import limits
+from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.entry import decode_leniently, lane_of_subagent
-from sessiontree.core.header import stem_of
+from sessiontree.core.header import GENERATED, KEY, is_of_program, stem_of
 from sessiontree.core.limits import Budget
-from sessiontree.core.message import text_of
+from sessiontree.core.message import begins_turn, text_of
 from sessiontree.core.salvage import End
 from sessiontree.core.usage import Sums, Tally
 from sessiontree.text.pattern import lines_with
@@ -97,12 +97,10 @@ class GeminiTally:
 
 
 def _is_prompt(message: dict[str, Any]) -> bool:
-    content = message.get("content")
-    if is_ignored(content) or is_snapshot(message):
+    if is_ignored(message.get("content")) or is_snapshot(message):
         return False
-    return not any(
-        isinstance(part, dict) and "functionResponse" in part for part in parts_of(content)
-    )
+    metadata = {"metadata": GENERATED} if is_of_program(message.get(KEY)) else {}
+    return any(begins_turn({"message": m, **metadata}) for m in messages_of(message, Results()))
 
 
 _RESPONSE: Final = b'"functionResponse"'
@@ -367,7 +365,7 @@ class _Turn(NamedTuple):
     meaning: tuple[bytes, ...]  # a digest of what a model gets of each of these
     answered: tuple[str, ...] = ()  # the calls that it has the results of
     parent: str = ""
-    is_summary: bool = False  # whether it is the summary of a compressed conversation
+    is_meta: bool = False  # whether no user typed it, as the summary of a compressed conversation
 
 
 class _Chat:
@@ -470,13 +468,13 @@ class _Chat:
             self._removed, self._removed_by = old[left:], line
         elif left is not None and said is not None and is_snapshot(_message_in(new[said])):
             yield from self._compaction(new[said], line)
-            new[said] = new[said]._replace(is_summary=True)
+            new[said] = new[said]._replace(is_meta=True)
             kept = stays = 0
         elif left is not None:
             yield self._branch(left, line)
         self._turns, self._places = [], {}
         for turn, above in _beside(new[:stays], old[:kept]):
-            self._append(turn._replace(parent=above.parent, is_summary=above.is_summary))
+            self._append(turn._replace(parent=above.parent, is_meta=above.is_meta))
         for turn in new[stays:]:
             if turn.meaning:
                 yield from self._entries(turn)
@@ -586,7 +584,7 @@ class _Chat:
         if not turn.made:
             yield self._custom(line, found)
             return
-        more = {"metadata": {"isMeta": True}} if turn.is_summary else {}
+        more = {"metadata": {"isMeta": True}} if turn.is_meta else {}
         time = found.text("timestamp")
         for number, message in enumerate(turn.made):
             named = (turn.id, line) if not number else (None, line, b" %d" % (number - 1))
@@ -619,7 +617,8 @@ def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
             answered.append(call)
     results.note(message)
     results.add(answered)
-    return _Turn(id, line, tuple(made), tuple(digests), tuple(answered))
+    is_meta = is_of_program(message.get(KEY))
+    return _Turn(id, line, tuple(made), tuple(digests), tuple(answered), is_meta=is_meta)
 
 
 def _message_in(turn: _Turn) -> dict[str, Any]:
@@ -750,15 +749,17 @@ def _first_prompt(head: bytes) -> str | None:
         messages = (text for _, text in _messages_of(head))
     else:
         messages = _messages_in(base.lines_in(head, _LINE_KEYS))
+    first = FirstPrompt()
     for text in messages:
-        message = base.values(text) if b'"user"' in text else None
-        if message is None or message.text("type") != "user":
+        message = decode_leniently(text) if b'"user"' in text else None
+        if not isinstance(message, dict) or message.get("type") != "user":
             continue
-        content = message.value("content")
-        prompt = base.prompt_text({"content": content_of(content)})
-        if prompt is not None and not is_ignored(content):
-            return prompt
-    return None
+        prompt = base.prompt_text({"content": content_of(message.get("content"))})
+        if prompt is not None and _is_prompt(message):
+            first.take(prompt)
+            if first.is_found:
+                break
+    return first.text
 
 
 def _messages_in(lines: Iterable[bytes]) -> Iterator[bytes]:

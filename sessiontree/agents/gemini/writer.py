@@ -37,6 +37,7 @@ from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
+from sessiontree.core.header import GENERATED, KEY
 from sessiontree.core.message import Message, calls_of, is_generated, is_prompt, kind_of, result_ids
 from sessiontree.core.usage import usage_of
 
@@ -268,7 +269,8 @@ class GeminiWriter(writing.LogWriter[ChatUnit]):
     ) -> None:
         parts = [made for part in given if (made := self._part(part)) is not None]
         if content := self.prompt(parts, message):
-            self._unit(said, {"type": "user", "content": content})
+            mark = {KEY: GENERATED} if _is_meta(said.entry) else {}
+            self._unit(said, {"type": "user", "content": content, **mark})
 
     def prompt(self, content: list[Line], message: Message) -> list[Line]:
         """The parts of a message of the user as the agent takes them for what they are."""
@@ -384,7 +386,10 @@ class GeminiWriter(writing.LogWriter[ChatUnit]):
         """A line of the file; the next one belongs below the entry with the uuid `place`."""
         self.place = place
         try:
-            return writing.json_of({**line, **self.source.origin_at(place, line)}) + b"\n"
+            origin = self.source.origin_at(place, line)
+            if KEY in line and KEY in origin:
+                origin = {KEY: {**origin[KEY], **line[KEY]}}
+            return writing.json_of({**line, **origin}) + b"\n"
         except RecursionError:
             self.losses.add("an entry that is nested too deeply for JSON is left out")
             return b""

@@ -29,9 +29,10 @@ from typing import Any, Final, NamedTuple
 
 from sessiontree.agents import base
 from sessiontree.agents.pi.names import id_in
+from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.header import stem_of
-from sessiontree.core.message import text_of
+from sessiontree.core.message import begins_turn, text_of
 from sessiontree.core.usage import EntryTally, Tally
 from sessiontree.text.pattern import lines_with
 
@@ -103,15 +104,18 @@ class PiReader(base.Reader):
 
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         header, lines = base.header_in(base.first_values(head), self.is_header)
-        created, first = header.text("timestamp"), None
+        created, first = header.text("timestamp"), FirstPrompt()
         for line in lines:
             created = created or line.text("timestamp")
-            if (first := _prompt_in(line)) is not None:
+            first.take(_prompt_in(line))
+            if first.is_found:
                 break
         name = next(
             (entry.text("name") for part in (tail, head) for entry in _named_in(part)), None
         )
-        return base.AgentFacts(header.text("id"), header.text("cwd"), name or None, first, created)
+        return base.AgentFacts(
+            header.text("id"), header.text("cwd"), name or None, first.text, created
+        )
 
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         message = body.get("message")
@@ -163,7 +167,9 @@ def _named_in(part: bytes) -> Iterator[base.Values]:
 
 def _prompt_in(entry: base.Values) -> str | None:
     message = entry.value("message") if entry.text("type") == "message" else None
-    if not isinstance(message, dict) or message.get("role") != "user":
+    if not isinstance(message, dict) or not begins_turn(
+        {"message": message, "metadata": entry.value("metadata")}
+    ):
         return None
     return base.prompt_text(message)
 

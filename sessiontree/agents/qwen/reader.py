@@ -23,7 +23,9 @@ from typing import Any, Final
 
 from sessiontree.agents import base
 from sessiontree.agents.gemini.messages import Results, messages_of, parts_of
+from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.entry import decode_leniently, lane_of_subagent
+from sessiontree.core.header import GENERATED, KEY, is_of_program
 from sessiontree.core.message import begins_turn
 from sessiontree.core.usage import Sums, Tally
 from sessiontree.text.pattern import lines_with
@@ -290,7 +292,17 @@ def _usage(reported: Any) -> dict[str, int] | None:
 
 
 def _metadata(line: base.Values) -> dict[str, Any]:
-    return {"metadata": {"isMeta": True}} if line.text("subtype") in _GENERATED else {}
+    return _marked(line.text("subtype"), line.value(KEY))
+
+
+def _marked(subtype: Any, origin: Any) -> dict[str, Any]:
+    """The metadata of a message of the user: whether a program wrote it."""
+    is_programs = subtype in _GENERATED or is_of_program(origin)
+    return {"metadata": GENERATED} if is_programs else {}
+
+
+def _begins_turn(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    return any(begins_turn({"message": each, **metadata}) for each in _of_content(content, ""))
 
 
 def _history_in(line: base.Values) -> list[dict[str, Any]]:
@@ -330,7 +342,7 @@ class _SessionFacts:
         self._id: str | None = None
         self._cwd: str | None = None
         self._created: str | None = None
-        self._prompt: str | None = None
+        self._first = FirstPrompt()
         self._title: str | None = None
         self._above: str | None = None
 
@@ -348,18 +360,20 @@ class _SessionFacts:
             self._title = payload.text("customTitle") or self._title
         elif kind == "system" and subtype == _PARENT:
             self._above = self._above or payload.text("parentSessionId")
-        elif kind == "user" and subtype is None and self._prompt is None:
-            self._prompt = payload.text("displayText") or _prompt_in(line)
+        elif kind == "user" and subtype is None and not self._first.is_found:
+            self._first.take(payload.text("displayText") or _prompt_in(line))
 
     def facts(self) -> base.AgentFacts:
         return base.AgentFacts(
-            self._id, self._cwd, self._title, self._prompt, self._created, above=self._above
+            self._id, self._cwd, self._title, self._first.text, self._created, above=self._above
         )
 
 
 def _prompt_in(line: base.Values) -> str | None:
     content = line.value("message")
-    return _text(content).strip() or None if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not _begins_turn(content, _metadata(line)):
+        return None
+    return _text(content).strip() or None
 
 
 class QwenTally:
@@ -379,11 +393,10 @@ class QwenTally:
         if kind not in _MESSAGES or subtype == _REALTIME or not isinstance(content, dict):
             return
         if kind == "user" and not beside:
-            made = _of_content(content, "")
             is_again = isinstance(uuid, str) and uuid in self._seen
             self._seen.add(str(uuid))
-            if not is_again and subtype not in _GENERATED:
-                is_prompt = any(begins_turn({"message": each}) for each in made)
+            if not is_again:
+                is_prompt = _begins_turn(content, _marked(subtype, body.get(KEY)))
                 self._sums.ask(body.get("timestamp"), is_prompt)
         elif (usage := _usage(body.get("usageMetadata"))) is not None:
             model = body.get("model")

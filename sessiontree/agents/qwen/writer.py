@@ -13,6 +13,7 @@ from typing import Any, Final
 from sessiontree.agents import writing
 from sessiontree.agents.gemini.messages import parts_of
 from sessiontree.agents.gemini.writer import ChatUnit, GeminiWriter, Line
+from sessiontree.core.header import KEY
 from sessiontree.core.message import Message
 
 _PROVENANCE: Final = {
@@ -77,6 +78,8 @@ class QwenWriter(GeminiWriter):
         for number, content in enumerate(contents):
             kind = "user" if line["type"] == "user" else "assistant"
             about: Line = {"message": content}
+            if KEY in line:
+                about[KEY] = line[KEY]
             if number == 0 and kind == "assistant":
                 about = {**_about_answer(line), **about}
             elif (response := _response_in(content)) is not None:
