@@ -525,11 +525,15 @@ class Store:
         """Return the path of a trashed session, given a ref.
 
         The arguments and errors are as for `find`; `latest` is the session that was trashed last.
+        Of several that are copies of one conversation it is the one that was trashed last.
         """
+        from sessiontree.library.conversations import first_of_each  # few use the trash
+
         where = f"in the trash of {self.root}"
         command = shlex.join(("sessiontree", "restore", "--store", self.root))
         try:
-            return lookup.find(ref, self.trashed(report=report), where, command).file
+            trashed = self.trashed(report=report)
+            return lookup.find(ref, first_of_each(trashed), where, command).file
         except RefError:
             self._catalog.finish()  # a session that a killed move left in two parts
             raise

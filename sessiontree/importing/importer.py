@@ -196,7 +196,7 @@ class Importer:
             raise UsageError(f"{root} is not a folder; give a folder to import into")
         self._by_project = by_project
         self._fs = fs
-        self._known: dict[tuple[str, str], str] | None = None
+        self._known: dict[tuple[str, str], list[str]] | None = None
 
     def sources(self, path: str, report: Report) -> Iterator[str]:
         """The file at a path, or the files in the folder there that may be sessions.
@@ -263,12 +263,10 @@ class Importer:
     def _up_to_date(self, source: ImportSource) -> ImportResult | None:
         """The result for a source without a change since its import, else None."""
         id = source.likely_id()
-        target = self._target_of(source, id)
-        if target is None:
-            return None
-        if not is_up_to_date(self._fs, target, source.state):
-            return None
-        return _result(source, target, id, None, made=False)
+        for target in self._targets_of(source, id):  # the trash may have several
+            if is_up_to_date(self._fs, target, source.state):
+                return _result(source, target, id, None, made=False)
+        return None
 
     def _imported(self, source: ImportSource, *, hold: bool, is_dry: bool) -> ImportResult | None:
         """Import a source; None if another program wrote first, and the import must restart.
@@ -297,7 +295,8 @@ class Importer:
                 target,
             ) from error
         assert self._known is not None
-        self._known[_key(source.maker, id)] = self._known[_OURS, id] = target
+        for key in (_key(source.maker, id), (_OURS, id)):
+            self._known[key] = [target]
         return _result(source, target, id, counts, made=True)
 
     def _updated(
@@ -340,13 +339,18 @@ class Importer:
 
     def _target_of(self, source: ImportSource, id: str) -> str | None:
         """The session that a source was imported into or converted from, or None."""
+        return next(iter(self._targets_of(source, id)), None)
+
+    def _targets_of(self, source: ImportSource, id: str) -> Sequence[str]:
+        """The sessions of one key, the one that counts first."""
         if self._known is None:
-            last_first = sorted(self._targets(), key=lambda at: os.path.split(at[1]), reverse=True)
-            self._known = dict(last_first)  # of several files with one key, the first one counts
-        target = self._known.get(_key(source.maker, id))
-        if target is None and source.is_converted():
-            target = self._known.get((_OURS, id))
-        return target
+            self._known = {}
+            for key, path in sorted(self._targets(), key=lambda at: os.path.split(at[1])):
+                self._known.setdefault(key, []).append(path)
+        targets = self._known.get(_key(source.maker, id), ())
+        if not targets and source.is_converted():
+            targets = self._known.get((_OURS, id), ())
+        return targets
 
     def _targets(self) -> Iterator[tuple[tuple[str, str], str]]:
         """The keys of the sessions there, each with the file."""

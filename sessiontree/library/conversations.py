@@ -45,6 +45,18 @@ def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
     return [group[0] if len(group) == 1 else _row(group) for group in every]
 
 
+def first_of_each(found: Iterable[SessionInfo]) -> list[SessionInfo]:
+    """Of the copies of each conversation the first one, in the order of `found`."""
+    first: list[SessionInfo] = []
+    by_id: dict[str, list[SessionInfo]] = {}
+    for one in found:
+        same_id = by_id.setdefault(one.id, [])
+        if not any(are_copies(other, one) for other in same_id):
+            same_id.append(one)
+            first.append(one)
+    return first
+
+
 def are_copies(one: SessionInfo, other: SessionInfo) -> bool:
     """True if two files are of one conversation."""
     if not one.id or one.id != other.id:

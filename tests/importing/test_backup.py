@@ -427,6 +427,23 @@ def test_what_the_user_put_into_the_trash_stays_there_until_its_agent_goes_on(ho
     assert result.trashed == 0
 
 
+def test_what_was_put_into_the_trash_twice_stays_there_and_the_newest_is_restored(
+    home: Path,
+) -> None:
+    store = Store()
+    (made,) = (one for one in backed_up(home).new if one.agent == "claude-code")
+    store.trash(made.file)
+    go_on(transcript(home), "one more")
+    (again,) = backed_up(home).new
+    store.trash(again.file)
+    result = backed_up(home)
+    assert (counts(result), result.trashed) == ((0, 0, SESSIONS - 1, 0), 1)
+    restored = store.restore(made.id)
+    with Session.open(restored, readonly=True) as session:
+        assert "one more" in str([entry.message_value for entry in session.entries()])
+    assert len(store.trashed()) == 1
+
+
 def test_a_session_that_was_removed_from_the_store_is_kept_again(home: Path) -> None:
     (made,) = (one for one in backed_up(home).new if one.agent == "claude-code")
     Path(made.file).unlink()
