@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from sessiontree.core.header import conversation_in, stem_of
+from sessiontree.core.header import AGENT_SESSION_KEY, FORKED_FROM, conversation_in, stem_of
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
@@ -56,6 +56,16 @@ def own_id(agent: Agent | None, file: str, given: str) -> str:
     given = given.encode("utf-8", "replace").decode()
     own = None if agent is None else agent.id_in_name(stem, given)
     return own or given or stem
+
+
+def ids_of_file(agent: Agent | None, file: str, given: str) -> dict[str, str]:
+    """The metadata of a session that its file's name decides; the arguments are those of `own_id`.
+
+    A fork that repeats the lines of its original has the id of that in them.
+    """
+    own = own_id(agent, file, given)
+    fork = {FORKED_FROM: given} if given and given != own else {}
+    return {AGENT_SESSION_KEY: own, **fork}
 
 
 def is_of_subagent(agent: Agent | None, file: str) -> bool:

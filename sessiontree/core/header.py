@@ -47,6 +47,7 @@ from sessiontree.errors import (
 
 LANE_KEY = "lane:"  # starts the metadata key of the facts of an agent that runs on a lane
 AGENT_SESSION_KEY = "agentSessionId"  # of the agent's own session id in metadata; a fork omits it
+FORKED_FROM = "forkedFrom"  # of the id of the session that the agent forked, in metadata
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zstandard (RFC 8878)
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import HEAD
-from sessiontree.agents.agent import Agent, is_of_subagent, own_id, session_id
+from sessiontree.agents.agent import Agent, ids_of_file, is_of_subagent, session_id
 from sessiontree.agents.base import (
     AgentFacts,
     AgentSource,
@@ -40,7 +40,7 @@ from sessiontree.core.damage import (
     more_like_it,
 )
 from sessiontree.core.entry import Entry, bare_line, decode_leniently, decode_object
-from sessiontree.core.header import AGENT_SESSION_KEY, ORIGIN_START, origin_of
+from sessiontree.core.header import ORIGIN_START, origin_of
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.fs import DISK, FileSystem
@@ -122,7 +122,7 @@ class TranslatedFile:
         file, given = self.original.name, fields["id"]
         fields["id"] = session_id(self._agent, file, given, self._source.head())
         if not is_of_subagent(self._agent, file):
-            fields["metadata"][AGENT_SESSION_KEY] = own_id(self._agent, file, given)
+            fields["metadata"] |= ids_of_file(self._agent, file, given)
 
     def _report(self, kind: str, place: LinePlace, cause: str) -> None:
         if kind == UNKNOWN_TYPE and self._notes.again(cause):

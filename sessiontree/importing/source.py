@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import orjson
 
-from sessiontree.agents.agent import Agent, id_above, is_of_subagent, own_id, session_id
+from sessiontree.agents.agent import Agent, id_above, ids_of_file, is_of_subagent, session_id
 from sessiontree.agents.base import (
     EntryDraft,
     LinePlace,
@@ -122,9 +122,9 @@ class ImportSource:
         """The id of the session, from the id in its lines."""
         return session_id(self.agent, self.name, given, self._file.head())
 
-    def own_id(self, given: str) -> str:
-        """The id by which the agent knows the session, from the id in its lines."""
-        return own_id(self.agent, self.name, given)
+    def ids(self, given: str) -> dict[str, str]:
+        """The metadata that the file's name decides, from the id in its lines."""
+        return ids_of_file(self.agent, self.name, given)
 
     def likely_id(self) -> str:
         """The id by the start of the file; a wrong one if the start does not hold it."""

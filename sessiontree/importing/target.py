@@ -56,7 +56,6 @@ from sessiontree.core.entry import (
     missing_parent,
 )
 from sessiontree.core.handle import Blob, Handle
-from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import TYPED
@@ -199,7 +198,7 @@ def opening_of(source: ImportSource) -> OpenedSource:
     if source.agent is None and (agent := agent_of_version_1(source.path, fields)) is not None:
         metadata.setdefault("agent", agent)
     if agent is not None and not source.id_above()[1]:
-        metadata[AGENT_SESSION_KEY] = source.own_id(in_lines)
+        metadata |= source.ids(in_lines)
     converted = {CONVERTED: True} if source.is_converted() else {}
     metadata[IMPORTED_FROM] = {"file": source.name, "state": source.state, **converted}
     fields |= {"version": VERSION, "format": FORMAT, "id": id, "metadata": metadata}

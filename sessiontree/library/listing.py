@@ -37,8 +37,8 @@ from msgspec.structs import replace
 from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
+from sessiontree.core.header import FORKED_FROM, ORIGIN_START, directory_of, id_of_name
 from sessiontree.core.header import KEY as ORIGIN
-from sessiontree.core.header import ORIGIN_START, directory_of, id_of_name
 from sessiontree.core.message import (
     begins_turn,
     preview_of,
@@ -546,7 +546,7 @@ class _Opened:
             agent=None if owner is None else owner.program,
             made_by=maker or _text(metadata, "agent"),
             imported_from=imported_from,
-            copy_of=_text(origin, "id") or _text(metadata, "forkedFrom"),
+            copy_of=_text(origin, "id") or _text(metadata, FORKED_FROM),
             went_on=imported_from is not None and _has_more(tail),
             is_renamed=imported_from is not None and _is_given_here(named),
         )

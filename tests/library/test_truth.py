@@ -644,6 +644,22 @@ def test_a_conversion_keeps_the_turns_and_the_title(top: Path, target: str) -> N
     assert (row["turns"], row["firstMessage"]) == (turns, "/plan the release")
 
 
+def test_an_import_of_a_fork_is_a_fork_when_the_agent_s_files_are_gone(top: Path) -> None:
+    made = MadeHome(top, 12)
+
+    def forks() -> dict[str, str]:
+        rows = json.loads(done("ls", "--json"))
+        return {row["id"]: row["copyOf"] for row in rows if row["copyOf"]}
+
+    before = forks()
+    assert sorted(before) == sorted(one.id for one in made.all if one.is_fork)
+    done("backup")
+    for one in made.all:
+        for file in (one.file, *one.also):
+            file.unlink()
+    assert forks() == before
+
+
 def test_a_backup_has_no_note_about_a_session_that_another_agent_took_over(top: Path) -> None:
     made = MadeHome(top, 1)
     one = made.all[0]
