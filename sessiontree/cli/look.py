@@ -81,7 +81,9 @@ def _(call: CommandCall, found: ShownSession) -> None:
         "model": _model_name(facts.model),
         "parentSession": facts.parent_session and for_people(facts.parent_session),
         "metadata": facts.metadata and for_people(facts.metadata),
-        "damage": f"{len(facts.damage):,} found" if facts.damage else "none found",
+        "damage": f"{len(facts.damage):,} found"
+        if facts.damage
+        else _without_damage(facts.metadata),
         "notes": in_short(facts.notes),
     }
     out_facts({**about, **msgspec.to_builtins(facts), **shown})
@@ -89,6 +91,13 @@ def _(call: CommandCall, found: ShownSession) -> None:
         mark = "●" if turn.current else "○"
         prompt = one_line(turn.prompt or "", 100)
         out(f"  {mark} {_when(turn.work.started)}  turn {turn.name}  {short(turn.leaf)}  {prompt}")
+
+
+def _without_damage(metadata: Mapping[str, Any]) -> str:
+    """What is said of a file without damage: its agent's file may have some."""
+    if "importedFrom" in metadata:
+        return "none found in this import, which leaves out what could not be read"
+    return "none found"
 
 
 def _when(timestamp: str | None) -> str:

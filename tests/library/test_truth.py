@@ -660,6 +660,17 @@ def test_an_import_of_a_fork_is_a_fork_when_the_agent_s_files_are_gone(top: Path
     assert forks() == before
 
 
+def test_show_says_of_a_backup_of_a_damaged_file_that_it_is_an_import(top: Path) -> None:
+    one = MadeHome(top, 1).all[0]
+    first, *rest = one.file.read_text().splitlines(keepends=True)
+    one.file.write_text("".join([first, '{"broken\n', *rest]))
+    settle(one.file)
+    assert "damage         1 found\n" in done("show", one.id)
+    run("backup")
+    said = "none found in this import, which leaves out what could not be read"
+    assert f"damage         {said}\n" in done("show", one.id)
+
+
 def test_a_backup_has_no_note_about_a_session_that_another_agent_took_over(top: Path) -> None:
     made = MadeHome(top, 1)
     one = made.all[0]
