@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 305,
-    "lines of sessiontree": 97_807,
-    "lines of tests": 108_688,
+    "modules of sessiontree": 320,
+    "lines of sessiontree": 101_827,
+    "lines of tests": 113_047,
 }
 
 

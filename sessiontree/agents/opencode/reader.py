@@ -82,7 +82,7 @@ class OpenCodeReader(base.Reader):
         lines = base.LineMaker(self.name, report, first.text("id") or "")
         above = first.text("parent_id")
         yield lines.header(line, _facts_in(first), derivedFrom=[above] if above else None)
-        entries = _Entries(lines, _reverted_from(first))
+        entries = _SessionEntries(lines, _reverted_from(first))
         for each in numbered:
             yield from entries.translated(each)
             line = each
@@ -163,7 +163,7 @@ def _attachment(part: Row) -> Row:
     return {**part, "type": "file"}
 
 
-class _Entries:
+class _SessionEntries:
     """Makes the entries below the header."""
 
     def __init__(self, lines: base.LineMaker, reverted: str | None) -> None:
