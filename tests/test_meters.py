@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 MOST: Final = {
     "modules of sessiontree": 320,
     "lines of sessiontree": 101_827,
-    "lines of tests": 113_047,
+    "lines of tests": 113_053,
 }
 
 

@@ -102,7 +102,8 @@ def test_a_search_translates_the_messages_of_a_chat_that_may_match(
     assert_finds_what_is_there(file, "is rare")
     made = Mock(side_effect=messages_of)
     monkeypatch.setattr(reader, "messages_of", made)
-    assert len(found_in(file, "is rare")) == made.call_count == 1
+    assert len(found_in(file, "is rare")) == 1
+    assert made.call_count <= 3  # the match, and the first messages for the title
 
 
 @for_each("summary", ["What it was about", 'with "quotes",\nand a line'])
