@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 320,
-    "lines of sessiontree": 101_827,
+    "lines of sessiontree": 101_814,
     "lines of tests": 113_053,
 }
 

@@ -11,9 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from sessiontree.agents import base
-
-SQLITE: Final = b"SQLite format 3\0"
-"""The first bytes of a SQLite database."""
+from sessiontree.core.header import SQLITE
 
 
 class Stranger(NamedTuple):

@@ -32,6 +32,7 @@ from sessiontree.core.entry import (
     edit_of,
     missing_parent,
 )
+from sessiontree.core.jsonbytes import ESCAPE
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
 
 if TYPE_CHECKING:
@@ -457,7 +458,7 @@ _GAP: Final = (
 
 def _joined_in(entries: Sequence[Entry]) -> Sequence[str]:
     """The uuids of the entries that were joined to the one before them in the file."""
-    if isinstance(entries, Chain) and not any(map(entries.has, (MARK_OF_JOINED, b"\\u00"))):
+    if isinstance(entries, Chain) and not any(map(entries.has, (MARK_OF_JOINED, ESCAPE))):
         return ()
     return [entry.uuid for entry in entries if missing_parent(entry) is not None]
 

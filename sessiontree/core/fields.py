@@ -46,6 +46,8 @@ NullableText = Annotated[Text | None, Meta(extra={_WANTED: "a non-empty string, 
 Count = Annotated[int, Meta(ge=0, extra={_WANTED: "a whole number"})]
 Object = Annotated[dict[str, Any], Meta(extra={_WANTED: "a dict"})]
 Timestamp = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+CallerFacts = Annotated[Any, Meta(description="Facts of the caller.")]
+SummaryUsage = Annotated[Object, Meta(description="The tokens and the cost of making the summary.")]
 Name = Annotated[Text, Meta(extra_json_schema={"pattern": f"^{_NAME}$"})]
 LabelText = Annotated[Text, Meta(extra_json_schema={"pattern": f"^{_NAME}( {_NAME})*$"})]
 
@@ -134,10 +136,8 @@ class CompactionFields(TypedDict):
         ),
     ]
     tokensBefore: Annotated[Count, Meta(description="The tokens of the context before.")]
-    details: NotRequired[Annotated[Any, Meta(description="Facts of the caller.")]]
-    usage: NotRequired[
-        Annotated[Object, Meta(description="The tokens and the cost of making the summary.")]
-    ]
+    details: NotRequired[CallerFacts]
+    usage: NotRequired[SummaryUsage]
     state: NotRequired[
         Annotated[
             CompactionState,
@@ -154,10 +154,8 @@ class SummaryFields(TypedDict):
 
     summary: Annotated[Text, Meta(description="The summary.")]
     fromUuid: NotRequired[Annotated[Text, Meta(description="The uuid of the leaf that was left.")]]
-    details: NotRequired[Annotated[Any, Meta(description="Facts of the caller.")]]
-    usage: NotRequired[
-        Annotated[Object, Meta(description="The tokens and the cost of making the summary.")]
-    ]
+    details: NotRequired[CallerFacts]
+    usage: NotRequired[SummaryUsage]
 
 
 class StackPushFields(TypedDict):
@@ -239,7 +237,7 @@ class CustomMessageFields(TypedDict):
     display: Annotated[
         bool, Meta(description="True if people see it.", extra={_WANTED: "True or False"})
     ]
-    details: NotRequired[Annotated[Any, Meta(description="Facts of the caller.")]]
+    details: NotRequired[CallerFacts]
 
 
 class LabelFields(TypedDict):

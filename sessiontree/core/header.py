@@ -50,6 +50,15 @@ AGENT_SESSION_KEY = "agentSessionId"  # of the agent's own session id in metadat
 FORKED_FROM = "forkedFrom"  # of the id of the session that the agent forked, in metadata
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zstandard (RFC 8878)
+SQLITE: Final = b"SQLite format 3\0"
+"""The first bytes of a SQLite database."""
+
+DATABASE: Final = ".db"
+"""How the name of a database with sessions ends, which counts as a folder of them."""
+
+IN_DATABASE: Final = f"{DATABASE}{os.sep}"
+"""Is in the path of each session in a database; see `storage.databases`."""
+
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})
 _CLAUDE_CODE_KEYS = frozenset({"leafUuid", "messageId", "sessionId"})  # one is in each of them
 
@@ -118,7 +127,7 @@ def _not_an_object(line: bytes) -> str:
     text = bare_line(line).strip()
     if line.startswith((b"\xff\xfe", b"\xfe\xff", b"{\0", b"\0{", b"[\0", b"\0[")):
         return "is UTF-16; write the file as UTF-8: iconv -f UTF-16 -t UTF-8"
-    if line.startswith(b"SQLite format 3\0"):
+    if line.startswith(SQLITE):
         return "is a SQLite database; give the file of one session"
     if text.startswith(b"{") and text.endswith(_GOES_ON) and decode_leniently(text) is None:
         return "begins an object over many lines; put each on one line: jq -c ."

@@ -58,8 +58,11 @@ def may_have_floats(value: Any) -> bool:
         return True
 
 
-ESCAPES: Final = tuple(b"\\u00%d" % digit for digit in range(2, 8))
-"""How the escape of a visible ASCII character begins, which some programs write."""
+ESCAPE: Final = b"\\u00"
+"""How the escape of an ASCII character begins, which some programs write."""
+
+ESCAPES: Final = tuple(b"%b%d" % (ESCAPE, digit) for digit in range(2, 8))
+"""How the escape of a visible one begins."""
 
 
 def has_escapes(lines: bytes) -> bool:
@@ -67,7 +70,7 @@ def has_escapes(lines: bytes) -> bool:
 
     The bytes of such a string are not in the lines.
     """
-    return find(lines, b"\\u00") >= 0 and any(find(lines, escape) >= 0 for escape in ESCAPES)
+    return find(lines, ESCAPE) >= 0 and any(find(lines, escape) >= 0 for escape in ESCAPES)
 
 
 def find(body: bytes, text: bytes) -> int:

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from sessiontree.core.codec import check_seal, decode, parts, report_run
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry, bare_line, decode_leniently
-from sessiontree.core.header import is_version_1
+from sessiontree.core.header import SQLITE, is_version_1
 from sessiontree.engine.logtree import HeaderLine, LogTree, find_header
 from sessiontree.errors import (
     AgentRecordError,
@@ -217,12 +217,9 @@ def _record(head: bytes, file: str) -> AgentRecordError | None:
 
 def _stranger(head: bytes, file: Positioned) -> FileError | None:
     """The error for a database, or a file of a known agent without a reader; else None."""
-    from sessiontree.agents import (
-        HEAD,
-        strangers,
-    )  # slow to import, and few files are another agent's
+    from sessiontree.agents import HEAD, strangers  # slow to import, and only a refusal needs it
 
-    if head.startswith(strangers.SQLITE) and (inside := _names_in_database(file.name)):
+    if head.startswith(SQLITE) and (inside := _names_in_database(file.name)):
         said = f"is a database of sessions ({len(inside):,}); name one of them, such as {inside[0]}"
         return NotASessionError(f"{file.name} {said}", file.name)
     if len(head) < HEAD and len(head) < file.size():
@@ -506,6 +503,9 @@ _OF_A_LINE: Final = frozenset(
 )
 """Damage that is found in the original, because migration repairs some of it."""
 
+_OF_ANY_LINE: Final = frozenset({"bom", "nul"})
+"""Damage that is reported of a line that is no entry, too (rule 5.1)."""
+
 
 class Migrated:
     """A version 1 file opened to read; see `SessionFile`."""
@@ -551,7 +551,13 @@ class Migrated:
             for each in damage
             if each.kind not in _OF_A_LINE
         ]
-        return sorted([*self._damage, *found], key=lambda each: each.offset)
+        no_entries = {each.offset for each in found if each.kind == "no uuid"}
+        of_lines = [
+            each
+            for each in self._damage
+            if each.offset not in no_entries or each.kind in _OF_ANY_LINE
+        ]
+        return sorted([*of_lines, *found], key=lambda each: each.offset)
 
     def original_line(self, entry: Entry) -> bytes:
         row = count_newlines(self.log.read, 0, entry.offset)

@@ -188,15 +188,8 @@ PATIENCE_SECONDS: Final = 60.0
 
 _NOT_LOST: Final = frozenset(
     {
-        *(
-            "missing parent",
-            "lost parent",
-            "late parent",
-            "cycle",
-            "duplicate",
-            "repeated",
-            "reference",
-        ),
+        *("missing parent", "lost parent", "late parent", "cycle", "reference"),
+        *("duplicate", "repeated"),
         *("foreign line", "open end", "blank", "bom", "crlf", "utf-8"),
     }
 )

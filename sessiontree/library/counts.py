@@ -21,13 +21,13 @@ from sessiontree.agents import AGENTS, HEAD
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.entry import decode_object, seconds_of
+from sessiontree.core.header import IN_DATABASE
 from sessiontree.core.usage import EntryTally, FileCounts, Tally, Usage
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines, lines_as_read
 from sessiontree.errors import CorruptionError, SessionTreeError, TooMuchError
 from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
 from sessiontree.library.root import cache_folder
 from sessiontree.storage.names import (
-    DATABASE,
     SUBAGENTS,
     Report,
     path_in,
@@ -314,7 +314,7 @@ def _may_have_more(agent: Agent, file: str) -> bool:
     rollout = rollout_of(file)
     if rollout is not None and rollout.segment != rollout.thread:
         return True
-    if DATABASE in file:  # where nothing is beside a session
+    if IN_DATABASE in file:  # where nothing is beside a session
         return False
     with open(file, "rb") as opened:
         return agent.reader.facts(opened.read(HEAD), b"").is_continued
@@ -326,7 +326,7 @@ def _document(one: SessionInfo) -> bytes | None:
     Raises:
         TooMuchError: the document is too large.
     """
-    if is_address(one.file) or DATABASE in one.file:
+    if is_address(one.file) or IN_DATABASE in one.file:
         return None
     with open(one.file, "rb") as opened:
         if opened.read(len(_DOCUMENT)) != _DOCUMENT:

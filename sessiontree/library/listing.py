@@ -12,8 +12,8 @@ those are before that. So the answers are bounded as well:
 Head and tail are windows of the file that start or end anywhere; only lines that are whole in one
 count.
 
-Of a compressed file the end is known only after all of it is read. So its time is kept in the
-user's cache folder until the file changes.
+The end of a compressed file, and the size of a session in a database, are known only after all of
+it is read. So this fact is kept in the user's cache folder until the file changes.
 
 Invariants: listing changes nothing, makes no file but that cache, and never waits: a lock is tried
 only if another program left its name in it, and released at once.
@@ -26,7 +26,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -37,7 +37,13 @@ from msgspec.structs import replace
 from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
-from sessiontree.core.header import FORKED_FROM, ORIGIN_START, directory_of, id_of_name
+from sessiontree.core.header import (
+    FORKED_FROM,
+    IN_DATABASE,
+    ORIGIN_START,
+    directory_of,
+    id_of_name,
+)
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.message import (
     begins_turn,
@@ -66,7 +72,6 @@ from sessiontree.storage.fs import (
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.storage.log import Log
 from sessiontree.storage.names import (
-    DATABASE,
     LOCK,
     Report,
     chat_id_in,
@@ -220,8 +225,7 @@ def session_infos(
     try:
         yield from _infos(files, report, look or facts_of)
     finally:
-        _times(cache_folder()).save()
-        _sizes(cache_folder()).save()
+        _facts_kept(cache_folder()).save()
 
 
 def _infos(
@@ -375,7 +379,7 @@ def _looked_into(
                 return look(_Opened(fs, file, stored.read, found.size, found.modified))
             finally:
                 stored.close()
-        if DATABASE in file and fs is DISK and (rows := _rows_at(file)) is not None:
+        if IN_DATABASE in file and fs is DISK and (rows := _rows_at(file)) is not None:
             inside = _InDatabase(file, rows)
             return look(inside.opened(fs))
         with Descriptor(fs, _open(fs, file)) as fd:
@@ -465,18 +469,8 @@ class _InDatabase:
     def opened(self, fs: FileSystem) -> _Opened:
         ends = self._rows.head, b"\n" + self._rows.end
         modified = self._rows.modified / 1000
-        return _Opened(fs, self._file, self._read, self._size(), modified, ends)
-
-    def _size(self) -> int:
-        """Its size, kept in the user's cache folder until it changes: it takes all of its rows."""
-        sizes, stamp = _sizes(cache_folder()), stamp_of([self._file])
-        known = sizes.get(self._file)
-        if known is not None and known.stamp == stamp:
-            return known.size
-        size = DISK.stat(self._file).size
-        if is_settled(stamp):
-            sizes.keep(self._file, _CachedSize(stamp, size))
-        return size
+        size: int = _kept(self._file, lambda: DISK.stat(self._file).size)
+        return _Opened(fs, self._file, self._read, size, modified, ends)
 
     def _read(self, offset: int, size: int) -> bytes:
         head = self._rows.head
@@ -559,7 +553,8 @@ class _Opened:
         last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
         if start.read != self.read:
             tail = b""
-            last = None if is_address(self.name) else _last_inside(self.name, start.read)
+            find = partial(_last_inside, start.read)
+            last = None if is_address(self.name) else _kept(self.name, find)
         head = start.head
         reader = agent.reader
         found = reader.facts(head, tail)
@@ -617,46 +612,37 @@ def _writer(fs: FileSystem, file: str) -> str | None:
     return "another writer"
 
 
-class _CachedTime(msgspec.Struct, array_like=True, frozen=True):
+class _CachedFact(msgspec.Struct, array_like=True, frozen=True):
     stamp: Stamp
-    time: str | None
+    fact: int | str | None
 
 
-_decode_times: Final = msgspec.msgpack.Decoder(dict[str, _CachedTime])
-
-
-class _CachedSize(msgspec.Struct, array_like=True, frozen=True):
-    stamp: Stamp
-    size: int
-
-
-_decode_sizes: Final = msgspec.msgpack.Decoder(dict[str, _CachedSize])
+_decode_facts: Final = msgspec.msgpack.Decoder(dict[str, _CachedFact])
 
 
 @cache
-def _sizes(folder: str) -> Cache[_CachedSize]:
-    """The sizes of sessions in databases."""
-    return Cache(os.path.join(folder, "sizes-1.msgpack"), _decode_sizes)
+def _facts_kept(folder: str) -> Cache[_CachedFact]:
+    """The one fact of each file that takes a look at all of it."""
+    return Cache(os.path.join(folder, "facts-1.msgpack"), _decode_facts)
 
 
-@cache
-def _times(folder: str) -> Cache[_CachedTime]:
-    """The times of the last entries of compressed files."""
-    return Cache(os.path.join(folder, "times-1.msgpack"), _decode_times)
-
-
-def _last_inside(file: str, read: Read) -> str | None:
-    """The time of the last entry of a compressed file; None if it cannot be read to its end."""
-    times, stamp = _times(cache_folder()), stamp_of([file])
-    known = times.get(file)
+def _kept(file: str, find: Callable[[], int | str | None]) -> Any:
+    """A fact of a file, found again only if the file changed since it was kept."""
+    facts, stamp = _facts_kept(cache_folder()), stamp_of([file])
+    known = facts.get(file)
     if known is not None and known.stamp == stamp:
-        return known.time
-    found = None
-    with suppress(StorageError):  # it unpacks to too much, which reading it says
-        found = _last_entry(*_end_of(read)).timestamp
+        return known.fact
+    fact = find()
     if is_settled(stamp):
-        times.keep(file, _CachedTime(stamp, found))
-    return found
+        facts.keep(file, _CachedFact(stamp, fact))
+    return fact
+
+
+def _last_inside(read: Read) -> str | None:
+    """The time of the last entry of a compressed file; None if it cannot be read to its end."""
+    with suppress(StorageError):  # it unpacks to too much, which reading it says
+        return _last_entry(*_end_of(read)).timestamp
+    return None
 
 
 def _end_of(read: Read) -> tuple[bytes, Read, int]:

@@ -36,19 +36,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
+from sessiontree.core.header import DATABASE, IN_DATABASE, SQLITE
 from sessiontree.errors import SessionNotFoundError, StorageError
 
 T = TypeVar("T")
 
-MAGIC: Final = b"SQLite format 3\0"
-"""The first bytes of a SQLite database."""
-
-ENDING: Final = ".db"
 SUFFIX: Final = ".jsonl"
 _WAL: Final = "-wal"
 _INDEX: Final = "-shm"
 _JOURNAL: Final = "-journal"
-_INSIDE: Final = f"{ENDING}{os.sep}"
 _TRIES: Final = 5
 _WAIT_SECONDS: Final = 2.0
 _ID: Final = re.compile(r"[\w.~+=@-]+")
@@ -96,7 +92,7 @@ def database_of(path: str) -> tuple[str, str] | None:
 
     Nothing looks whether there is such a session.
     """
-    if _INSIDE not in path or not path.endswith(SUFFIX):
+    if IN_DATABASE not in path or not path.endswith(SUFFIX):
         return None
     database, name = os.path.split(path)
     id = name.removesuffix(SUFFIX)
@@ -109,7 +105,7 @@ def is_database(path: str) -> bool:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
         with open(path, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
+            if file.read(len(SQLITE)) != SQLITE:
                 return False
     except OSError:
         return False
@@ -436,7 +432,7 @@ def _read_in(uri: str, read: Callable[[sqlite3.Connection], T]) -> T:
 def _copy(database: str) -> Iterator[str]:
     """A copy of a database and its logs in a temporary folder, which is removed."""
     with tempfile.TemporaryDirectory(prefix="sessiontree-") as folder:
-        copied = os.path.join(folder, f"copy{ENDING}")
+        copied = os.path.join(folder, f"copy{DATABASE}")
         for ending in ("", _WAL, _JOURNAL):
             with suppress(FileNotFoundError):
                 shutil.copyfile(database + ending, copied + ending)

@@ -544,7 +544,7 @@ def test_a_compressed_session_has_the_time_of_its_last_line(top: Path) -> None:
     one.file = settle(packed)
     Check(made).all()
     assert _row(one)["file"] == str(packed)
-    (cached,) = (top / ".cache").rglob("times-*")
+    (cached,) = (top / ".cache").rglob("facts-*")
     assert str(packed).encode() in cached.read_bytes()
     one.at += timedelta(minutes=1)
     line = orjson.dumps({"timestamp": one.at.isoformat(), "type": "world_state", "payload": {}})
