@@ -157,7 +157,7 @@ def test_without_an_id_it_is_the_newest_session_of_the_current_folder(
     assert told.stdout.startswith(f"cd {shlex.quote(os.getcwd())} && codex resume ")
     assert "later.jsonl for Codex" in told.stderr
     assert "'codex' is not on the PATH" in told.stderr
-    os.chdir("/")
+    monkeypatch.chdir("/")
     assert "elsewhere (" in refused("resume")
 
 

@@ -22,6 +22,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.core.handle import Handle, blob_of, hashes_named, may_name_blob, text_form
 from tests.support.homes import empty_home
+from tests.support.soak import in_soak
 from tests.support.table import for_each
 from tests.support.terminal import run
 
@@ -279,8 +280,9 @@ def plain(text: str) -> str:
 
 
 @for_each("name", [*COMMANDS, *LACKING])
+@in_soak("forms", ("percent-encoded", "object, all with escapes"), tuple(FORMS))
 def test_a_command_does_the_same_for_each_form(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forms: tuple[str, ...], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty_home(tmp_path, monkeypatch)
     others = [GONE] if name in LACKING else []
@@ -291,7 +293,7 @@ def test_a_command_does_the_same_for_each_form(
         files = {path: kept for path, kept in wanted.items() if MASKED[name] in path}
         assert files
         assert TOKEN not in str(files)
-    for form in FORMS:
+    for form in forms:
         assert outcome(form, command, tmp_path / "place", *others) == wanted, form
 
 

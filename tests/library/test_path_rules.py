@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -127,7 +126,9 @@ def test_sessions_of_other_machines_are_of_the_project_here(home: Path, here: Pa
     assert files_in(home) == before
 
 
-def test_a_session_of_another_machine_continues_in_the_folder_here(home: Path, here: Path) -> None:
+def test_a_session_of_another_machine_continues_in_the_folder_here(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = files_in(home)
     for number in (0, 1, 2, 0):
         id = ID.format(number)
@@ -137,7 +138,7 @@ def test_a_session_of_another_machine_continues_in_the_folder_here(home: Path, h
         assert done("resume", id, "--cwd", MAC) == f"cd {here} && claude --resume {id}\n"
     assert before.items() <= files_in(home).items()
     assert len(printed_json("ls")) == 3
-    os.chdir(here)
+    monkeypatch.chdir(here)
     assert ID.format(2) in done("resume")
 
 
