@@ -185,6 +185,8 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_of_session: bool = False  # whether these are all answers of the session, not of a turn
     is_covered: bool = False  # whether a later entry of the session reports the cost
     is_converted: bool = False  # whether the line was converted from another agent's
+    # Whether the agent copied it from the session that this one was forked from, with another time.
+    is_inherited: bool = False
 
     @property
     def moment(self) -> datetime | None:
@@ -195,9 +197,11 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """What the copies of the answer in forks and imports have in common.
 
         That is its id and its time. An answer of an agent that gives no id is known by its time and
-        its tokens, a cost that is reported apart by its time and itself.
+        its tokens, a cost that is reported apart by its time and itself. An inherited answer has
+        another time in each fork.
         """
         time = (self.answer or self.entry) if self.time is None else self.time
+        time = INHERITED if self.is_inherited else time
         if self.answer:
             return f"{time} {self.answer}"
         tokens = astuple(self.usage)[:4]
@@ -227,6 +231,7 @@ def spent_on(
     model: Any = None,
     service_tier: Any = None,
     kind: Any = None,
+    is_inherited: bool = False,
 ) -> Iterator[Spent]:
     """What a provider reported for an answer, then what the models used that its model asked.
 
@@ -250,6 +255,7 @@ def spent_on(
         is_reported=usage.cost > 0 if is_report else reports_cost(reported),
         is_report=is_report and usage.cost > 0,
         is_of_session=kind == _OF_SESSION,
+        is_inherited=is_inherited,
     )
     for advice in advice_in(reported, id):
         yield Spent(
@@ -262,6 +268,7 @@ def spent_on(
             written_for_an_hour=written_for_an_hour(advice.reported),
             mode=mode_of(advice.reported),
             is_reported=reports_cost(advice.reported),
+            is_inherited=is_inherited,
         )
 
 
@@ -382,6 +389,12 @@ class Sums:
         return FileCounts(self.turns, self.model, total(self.spent), listed, self._damaged, asked)
 
 
+INHERITED: Final = "isInherited"
+"""The key in the metadata of a `usage` entry that is true if its answer is of another session.
+
+Codex writes the lines of a parent again in a subagent's rollout, with the time of its start.
+"""
+
 ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
 """The key that identifies an answer, by type of entry: several entries may repeat one."""
 
@@ -407,6 +420,7 @@ def spent_by(body: Mapping[str, Any], fields: Mapping[str, Any]) -> Iterator[Spe
         yield from spent_in_progress(progress, body.get("timestamp"), body.get("uuid"))
     if not isinstance(fields.get("usage"), Mapping):
         return
+    metadata = body.get("metadata") if kind == "usage" else None
     yield from spent_on(
         fields["usage"],
         body.get("timestamp"),
@@ -416,6 +430,7 @@ def spent_by(body: Mapping[str, Any], fields: Mapping[str, Any]) -> Iterator[Spe
         model=fields.get("model"),
         service_tier=fields.get("serviceTier"),
         kind=fields.get("kind") if kind == "usage" else None,
+        is_inherited=isinstance(metadata, Mapping) and metadata.get(INHERITED) is True,
     )
 
 

@@ -111,7 +111,7 @@ class CountCache:
     """
 
     def __init__(self, folder: str | None, report: Report = lambda problem: None) -> None:
-        file = None if folder is None else os.path.join(folder, "counts-12.msgpack")
+        file = None if folder is None else os.path.join(folder, "counts-13.msgpack")
         self._report = report
         self._cache = Cache(file, _decoder)
         self._scanner = Scanner()

@@ -5,8 +5,9 @@ Reported and estimated costs are kept apart.
 
 Invariants: an answer that is copied to several files, such as forks and imports, counts once, for
 the first of them (`Spent.copy_key` is the one rule), and one that was converted for another agent
-only where no other file of its conversation is; a session that is not counted, or
-only in part, is reported, and hides no other.
+only where no other file of its conversation is; one that a fork has with another time counts only
+where the session that it was forked from is not; a session that is not counted, or only in part, is
+reported, and hides no other.
 """
 
 from __future__ import annotations
@@ -68,10 +69,30 @@ def _conversations(sessions: Iterable[CountedSession]) -> Iterator[list[CountedS
         yield files
 
 
-def _with_places(
-    sessions: Iterable[CountedSession],
-) -> Iterator[tuple[_Place, SessionInfo, FileCounts | None, bool]]:
-    """Each file, and whether its converted answers count: no other file has them as they were."""
+class _PlacedFile(NamedTuple):
+    at: _Place
+    one: SessionInfo
+    counts: FileCounts | None
+    keeps_converted: bool  # whether no other file has its converted answers as they were
+    keeps_inherited: bool  # whether the session is not there that it was forked from
+
+    def spent(self) -> list[Spent]:
+        """What counts of the file, but for copies of what an earlier file has."""
+        return [
+            spent
+            for spent in ([] if self.counts is None else self.counts.spent())
+            if (self.keeps_converted or not spent.is_converted)
+            and (self.keeps_inherited or not spent.is_inherited)
+        ]
+
+    def inherited(self) -> int:
+        """The number of answers that count where the session is that it was forked from."""
+        if self.counts is None or self.keeps_inherited:
+            return 0
+        return sum(spent.is_inherited for spent in self.counts.spent())
+
+
+def _with_places(sessions: Iterable[CountedSession]) -> Iterator[_PlacedFile]:
     number = count()
     changed: dict[str | None, str] = {}  # by the id of a conversation
     families: dict[str, str] = {}  # likewise
@@ -79,6 +100,7 @@ def _with_places(
         first = files[0][0]
         forked_from = next((changed[one.copy_of] for one, _ in files if one.copy_of in changed), "")
         above = next((one.copy_of for one, _ in files if one.copy_of != one.id), None)
+        keeps_inherited = above not in families
         family = families.setdefault(first.id, families.get(above, above) if above else first.id)
         is_converted = [one.is_converted for one, _ in files]
         if forked_from or any(is_converted):
@@ -86,7 +108,7 @@ def _with_places(
         for one, counts in files:
             keeps_converted = all(is_converted) and one is first
             place = _Place(next(number), conversation, family, changed.get(first.id))
-            yield place, one, counts, keeps_converted
+            yield _PlacedFile(place, one, counts, keeps_converted, keeps_inherited)
 
 
 class SpendingSum(msgspec.Struct):
@@ -224,16 +246,19 @@ def spendings_of(
         since: what was spent before does not count; None: all counts.
         is_listed: whether each answer is priced, and no reported cost counts.
     """
-    sessions = list(sessions) if "block" in each_by else sessions
-    blocks = _blocks_of(sessions) if "block" in each_by else []
+    files: Iterable[_PlacedFile] = _with_places(sessions)
+    files = list(files) if "block" in each_by else files
+    blocks = _blocks_of(files) if "block" in each_by else []
     sums = [_Sums(by, blocks) for by in each_by]
     start = None if since is None else since.timestamp() * 1000
-    for at, one, counts, keeps_converted in _with_places(sessions):
+    for file in files:
+        at, one, counts = file[:3]
         if counts is None:
             report(f"{one.file} is not counted: it is cut, or too large")
             continue
-        own = [spent for spent in counts.spent() if keeps_converted or not spent.is_converted]
-        found = with_covered(own)
+        found, inherited = with_covered(file.spent()), file.inherited()
+        for each in sums:
+            each.made.copies += inherited
         for spent in unreported(found) if is_listed else found:
             if start is not None and spent.time is not None and spent.time < start:
                 continue
@@ -276,9 +301,9 @@ _BLOCK: Final = 5 * 3600.0
 """The seconds in which Claude's plans count what is used, from the hour of the first answer."""
 
 
-def _blocks_of(sessions: Iterable[CountedSession]) -> list[float]:
+def _blocks_of(files: Iterable[_PlacedFile]) -> list[float]:
     """When the blocks start in which the answers of some sessions are; ccusage has the same."""
-    times = (spent.time for _, counts in sessions if counts for spent in counts.spent())
+    times = (spent.time for file in files for spent in file.spent())
     starts: list[float] = []
     last = 0.0
     for time in sorted(time / 1000 for time in times if time is not None):
@@ -379,10 +404,9 @@ def numbers_of(row: SessionInfo | None, numbers: Stats) -> Stats:
         return numbers
     counter, known = CountCache(cache_folder()), set[object]()
     found: list[Spent] = []
-    for at, _, counts, keeps_converted in _with_places(counter.counted(files, None)):
-        every = [] if counts is None else counts.spent()
-        own = [spent for spent in every if keeps_converted or not spent.is_converted]
-        keys = [[*_keys(at, spent)] for spent in own]
+    for file in _with_places(counter.counted(files, None)):
+        own = file.spent()
+        keys = [[*_keys(file.at, spent)] for spent in own]
         found += [spent for spent, of in zip(own, keys, strict=True) if known.isdisjoint(of)]
         known.update(chain.from_iterable(keys))
     return with_spent(numbers, found)

@@ -49,14 +49,12 @@ class Check:
             assert (row["agent"], row["turns"]) == (one.agent, len(one.prompts)), one
             assert row["file"] in one.files, (row["file"], one)
             assert datetime.fromisoformat(row["modified"]) == one.at, one
-            if not one.is_fork:  # a subagent's replay of its parent counts for the parent
-                assert tokens(row["usage"]) == sum_of(one.answers), one
+            assert tokens(row["usage"]) == sum_of(one.answers), one
             assert row["estimated"], one
             assert not row["cost"], one
         for one in self.made.all[:: max(1, len(self.made.all) // 4)]:
-            if not one.is_fork:
-                of_one = json.loads(done("stats", one.id, "--json"))
-                assert tokens(of_one["usage"]) == sum_of(one.answers), one
+            of_one = json.loads(done("stats", one.id, "--json"))
+            assert tokens(of_one["usage"]) == sum_of(one.answers), one
 
     def sums(self) -> None:
         answers = self.made.answers()
@@ -426,6 +424,31 @@ def test_the_answers_in_a_fork_of_a_session_that_changed_its_agent_count_once(to
     assert json.loads(done("stats", "--json"))["usage"] == before
     done("backup")
     assert json.loads(done("stats", "--json"))["usage"] == before
+
+
+def test_what_replays_repeat_of_a_session_that_is_gone_counts_once(top: Path) -> None:
+    made = MadeHome(top, 8)
+    one = made.of("codex")[1]
+    before = json.loads(done("stats", "--json"))["copies"]
+    replays = [made.replayed(one) for _ in range(2)]
+    made.go_on(one, one.at + timedelta(hours=1))
+    check = Check(made)
+    check.rows()
+    check.sums()
+    sums = json.loads(done("stats", "--json"))
+    assert sums["copies"] == before + sum(len(each.answers) - 1 for each in replays)
+    file = one.file.rename(top / "away")
+    made.all.remove(one)
+    check.rows()
+    check.sums()
+    done("backup")
+    check.sums()
+    file.rename(one.file)
+    made.all.append(one)
+    check.rows()
+    check.sums()
+    rows = json.loads(done("stats", "--by", "block", "--json"))["rows"]
+    assert sum(row["answers"] for row in rows) == len(made.answers())
 
 
 def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings_them_back(

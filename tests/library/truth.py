@@ -151,7 +151,7 @@ class MadeHome:
         """Make a copy of the kind that has the number, as far as the agent makes it."""
         kinds = {
             "claude-code": (self._forked_by_claude, self._in_conflict, self._elsewhere),
-            "codex": (self._forked_by_codex, self._replayed),
+            "codex": (self._forked_by_codex, self.replayed),
         }.get(one.agent, ())
         if kinds and number % 2 == 0:
             kinds[number // 2 % len(kinds)](one)
@@ -189,7 +189,7 @@ class MadeHome:
         _write(fork.file, [head, *map(json.loads, one.file.read_text().splitlines())])
         self.go_on(fork)
 
-    def _replayed(self, one: Conversation) -> None:
+    def replayed(self, one: Conversation) -> Conversation:
         """A subagent's file repeats its parent with the times of its start, and then answers."""
         id, at = self._id(), one.at + timedelta(minutes=1)
         child = self._fork(one, one.file.with_name(f"rollout-{_name(at)}-{id}.jsonl"), id)
@@ -201,6 +201,7 @@ class MadeHome:
         replay = [json.loads(line) for line in one.file.read_text().splitlines()]
         _write(child.file, [head, *({**line, "timestamp": _stamp(at)} for line in replay)])
         self.go_on(child)
+        return child
 
 
 def _claude(

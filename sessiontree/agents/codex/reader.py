@@ -41,7 +41,7 @@ from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import REPEATS, kind_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
-from sessiontree.core.usage import Tally, mode_of
+from sessiontree.core.usage import INHERITED, Tally, mode_of
 from sessiontree.errors import SessionTreeError
 
 
@@ -484,12 +484,12 @@ class _Rollout:
             total, last = info.value("total_token_usage"), info.value("last_token_usage")
             if isinstance(last, dict) and total != self._usage:  # Codex repeats the same count
                 self._usage = total
-                if self._replay.has(at):
-                    return
                 model_of_turn = {"provider": self._provider, "model": self._model}
                 fields = {"kind": "turn", **model_of_turn, "usage": last}
                 if mode_of(last, self._tier) is not None:
                     fields["serviceTier"] = self._tier
+                if self._replay.has(at):
+                    fields["metadata"] = {INHERITED: True}
                 yield self._extra("usage", line, b" usage", fields, at)
         elif kind == _HEADER:
             self._replay.note(payload.text("id"), payload.text("timestamp"), at)

@@ -1,6 +1,6 @@
 """The counts of a rollout: its prompts, and what its answers used.
 
-Lines that Codex copied from a parent's rollout count there.
+Lines that Codex copied from a parent's rollout, with other times, are marked as inherited.
 """
 
 from __future__ import annotations
@@ -98,7 +98,5 @@ class CodexTally:
         last, total = info.get("last_token_usage"), info.get("total_token_usage")
         if isinstance(last, dict) and total != self._total:  # Codex repeats the same count
             self._total = total
-            if self._replay.has(time):
-                return
             about = {"provider": self._provider, "model": self._model, "service_tier": self._tier}
-            self._sums.spend(last, time, **about)
+            self._sums.spend(last, time, **about, is_inherited=self._replay.has(time))
