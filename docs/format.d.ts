@@ -216,6 +216,8 @@ export interface UsageEntry extends EntryKeys {
   model: string | null;
   /** The tokens and the cost. */
   usage: JsonObject;
+  /** The id of the session whose sum so far this is. */
+  sumOf?: string;
   [key: string]: unknown;
 }
 

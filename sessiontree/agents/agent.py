@@ -172,6 +172,10 @@ class Agent(Protocol):
         """True if a file of this name has one subagent of a session."""
         return False
 
+    def facts_file(self, file: str) -> str | None:
+        """The path of the file, there or not, that describes the session in a file; else None."""
+        return None
+
     def unarchive(self, id: str, file: str) -> str | None:
         """The command that a session needs before its resume; None if it is not archived."""
         return None

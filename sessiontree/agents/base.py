@@ -193,6 +193,7 @@ class Reader(Protocol):
     name: str  # of the agent
     is_of_lines: bool = True  # whether each message is one line
     has_facts_beside: bool = False  # whether facts of a session are in other files
+    has_sums_beside: bool = False  # whether `Agent.facts_file` has sums of tokens
     has_subagents: bool = False  # whether subagents have files of their own beside a session
     has_header: bool = False  # whether the agent opens no file without the line of `is_header`
     needs_opening: bool = True  # whether a line is translated by what the first line says

@@ -274,6 +274,9 @@ class UsageFields(TypedDict):
     provider: Annotated[NullableText, Meta(description="The provider; `null` if not known.")]
     model: Annotated[NullableText, Meta(description="The id of the model; `null` if not known.")]
     usage: Annotated[Object, Meta(description="The tokens and the cost.")]
+    sumOf: NotRequired[
+        Annotated[Text, Meta(description="The id of the session whose sum so far this is.")]
+    ]
 
 
 class BlockFields(TypedDict):

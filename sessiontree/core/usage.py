@@ -198,8 +198,10 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
         That is its id and its time. An answer of an agent that gives no id is known by its time and
         its tokens, a cost that is reported apart by its time and itself. An inherited answer has
-        another time in each fork.
+        another time in each fork; the sum of a session grows, and has the id of that.
         """
+        if self.is_of_session and self.answer:
+            return self.answer
         time = (self.answer or self.entry) if self.time is None else self.time
         time = INHERITED if self.is_inherited else time
         if self.answer:
@@ -395,8 +397,11 @@ INHERITED: Final = "isInherited"
 Codex writes the lines of a parent again in a subagent's rollout, with the time of its start.
 """
 
-ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
-"""The key that identifies an answer, by type of entry: several entries may repeat one."""
+ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid", "usage": "sumOf"}
+"""The key that identifies an answer, by type of entry: several entries may repeat one.
+
+That of a `usage` entry has the id of a session, whose sum so far the entry gives.
+"""
 
 
 def spent_in_progress(progress: Any, time: Any, entry: Any) -> Iterator[Spent]:
@@ -432,6 +437,11 @@ def spent_by(body: Mapping[str, Any], fields: Mapping[str, Any]) -> Iterator[Spe
         kind=fields.get("kind") if kind == "usage" else None,
         is_inherited=isinstance(metadata, Mapping) and metadata.get(INHERITED) is True,
     )
+
+
+def is_session_sum(body: Mapping[str, Any]) -> bool:
+    """Whether an entry, given its keys, has the sum of a session so far, which is of no turn."""
+    return body.get("type") == "usage" and bool(body.get("sumOf"))
 
 
 class EntryTally:

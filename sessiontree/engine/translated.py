@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.agents import HEAD
+from sessiontree.agents import AGENTS, HEAD
 from sessiontree.agents.agent import Agent, ids_of_file, is_of_subagent, session_id
 from sessiontree.agents.base import (
     AgentFacts,
@@ -43,7 +43,7 @@ from sessiontree.core.entry import Entry, bare_line, decode_leniently, decode_ob
 from sessiontree.core.header import ORIGIN_START, origin_of
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
-from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.fs import DISK, FileSystem, Times
 from sessiontree.storage.lines import (
     MAGIC,
     Decompressed,
@@ -74,9 +74,9 @@ class TranslatedFile:
     def __init__(self, original: Log, agent: Agent) -> None:
         self.original = original
         self.size = original.size()
-        self._beside = self._sizes_beside()
         self._agent, self._reader = agent, agent.reader
-        self._source = SourceFile(original, index_line(original.name, original.blobs.fs))
+        self._beside = self._stamps_beside()
+        self._source = SourceFile(original)
         self._damage: list[Damage] = []
         self._notes = Notes()
         self._counts: Counter[str] = Counter()
@@ -191,14 +191,16 @@ class TranslatedFile:
     def is_outdated(self) -> bool:
         if self.original.was_replaced() or self.original.size() != self.size:
             return True
-        return self._beside != self._sizes_beside()
+        return self._beside != self._stamps_beside()
 
-    def _sizes_beside(self) -> list[tuple[str, int]]:
-        """The transcripts of subagents, which grow while the file does not, with their sizes."""
-        found = []
-        for path in agent_files(self.original.name, lambda cause: None):
+    def _stamps_beside(self) -> list[tuple[str, int, Times]]:
+        """The files beside it that change while it does not: their sizes and their times."""
+        name, found = self.original.name, []
+        about = self._agent.facts_file(name) if self._reader.has_sums_beside else None
+        for path in (*agent_files(name, lambda cause: None), *filter(None, [about])):
             with suppress(OSError):  # it was removed this moment
-                found.append((path, self.original.blobs.fs.stat(path).size))
+                stat = self.original.blobs.fs.stat(path)
+                found.append((path, stat.size, stat.times))
         return found
 
 
@@ -236,10 +238,10 @@ class SourceFile:
 
     @property
     def sidecar(self) -> bytes | None:
-        """The bytes of the file of facts beside it; for a chat of Gemini CLI its project."""
+        """The bytes of the file of facts beside it; see `facts_beside`."""
         if self._sidecar is not None:
             return self._sidecar
-        return _project_of(self.path, self._log.blobs.fs)
+        return facts_beside(self.path, self._log.blobs.fs)
 
     def numbered(self, source: int) -> SourceFile:
         """The file that a `LinePlace` calls `source`: this one, or one of `opened`."""
@@ -385,7 +387,7 @@ def lines_as_read(agent: Agent, path: str, fs: FileSystem = DISK) -> Iterator[by
 def described(agent: Agent, facts: AgentFacts, path: str, fs: FileSystem) -> AgentFacts:
     """The facts of a file with those in other files: the name, the project, the first prompt."""
     reader = agent.reader
-    facts = reader.with_sidecar(facts, index_line(path, fs) or _project_of(path, fs))
+    facts = reader.with_sidecar(facts, facts_beside(path, fs))
     if facts.is_continued:
         with suppress(SessionTreeError), _source_at(path, fs) as source:
             found = (reader.facts(line, b"").first_message for line in reader.inherited(source))
@@ -401,10 +403,17 @@ def _opened(fs: FileSystem, path: str, sidecar: bytes | None = None) -> SourceFi
         return SourceFile(log, sidecar)
 
 
-def _project_of(path: str, fs: FileSystem) -> bytes | None:
-    """The project's path for a chat of Gemini CLI."""
-    project = project_of_chat(fs, path)
-    return None if project is None else project.encode("utf-8", "replace")
+def facts_beside(path: str, fs: FileSystem) -> bytes | None:
+    """What an agent keeps about a session in another file; None if there is nothing.
+
+    For a chat of Gemini CLI that is its project, for Codex the session's line in the index.
+    """
+    if (line := index_line(path, fs)) is not None:
+        return line
+    if (project := project_of_chat(fs, path)) is not None:
+        return project.encode("utf-8", "replace")
+    named = filter(None, (agent.facts_file(path) for agent in AGENTS))
+    return next((read_side_file(fs, file, _SIDECAR_LIMIT) for file in named), None)
 
 
 @contextmanager

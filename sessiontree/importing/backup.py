@@ -34,6 +34,7 @@ import msgspec
 
 from sessiontree.agents import AGENTS, OF_VERSION_1
 from sessiontree.core.damage import NEXT_STEP, Damage, damage_row
+from sessiontree.engine.translated import facts_beside
 from sessiontree.errors import (
     AgentRecordError,
     NothingToDoError,
@@ -60,7 +61,6 @@ from sessiontree.storage.fs import DISK, LOCK, FileSystem, LockDescriptor, refus
 from sessiontree.storage.names import LOCK as LOCK_SUFFIX
 from sessiontree.storage.names import is_session_name, problem_of
 from sessiontree.storage.place import is_address, path_of, whole_path
-from sessiontree.storage.rollouts import index_line
 from sessiontree.storage.sidecars import make_folders
 
 
@@ -138,10 +138,10 @@ class BackupCache:
             return None
         before = kept.source
         is_same = before.stamp == stamp_of([source, *before.beside])
-        return kept.target if is_same and before.index == index_line(source, self._fs) else None
+        return kept.target if is_same and before.index == facts_beside(source, self._fs) else None
 
     def snapshot(self, source: str) -> SourceSnapshot:
-        index = index_line(source, self._fs)
+        index = facts_beside(source, self._fs)
         parts = parts_of(source, self._fs)
         beside = list(dict.fromkeys([*parts.files[1:], *parts.folders]))
         return SourceSnapshot(beside, stamp_of([source, *beside]), index, parts.is_whole)

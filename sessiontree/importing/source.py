@@ -47,7 +47,13 @@ from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import spill
 from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.opening import sniff_file
-from sessiontree.engine.translated import SourceFile, agent_files, damage_of, history_files
+from sessiontree.engine.translated import (
+    SourceFile,
+    agent_files,
+    damage_of,
+    facts_beside,
+    history_files,
+)
 from sessiontree.errors import EntryError, NothingToDoError, TooMuchError, UsageError
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.log import FileLog, closed_on_failure
@@ -62,7 +68,6 @@ from sessiontree.storage.names import (
     side_folder,
 )
 from sessiontree.storage.place import names_place, without_secret
-from sessiontree.storage.rollouts import index_line
 
 Progress = Callable[[int, int], object]
 """Takes the number of bytes read so far and the total number of bytes."""
@@ -97,8 +102,7 @@ class ImportSource:
             self.agent: Agent | None = start.agent  # None for version 1
             self.reader = None if start.agent is None else start.agent.reader
             self._view = LogTree(self._log) if start.agent is None else None
-            sidecar = index_line(path, fs)
-            self._file = SourceFile(self._log, sidecar)
+            self._file = SourceFile(self._log)
         self._file.passed = self._passed
 
     def __enter__(self) -> ImportSource:
@@ -224,7 +228,7 @@ def _folders_beside(path: str) -> list[str]:
 
 def _state(fs: FileSystem, path: str) -> str:
     digest = hashlib.sha256()
-    digest.update(index_line(path, fs) or b"")
+    digest.update(facts_beside(path, fs) or b"")
     for each in parts_of(path, fs).files:
         with contextlib.suppress(OSError):
             found = fs.stat(each)

@@ -152,4 +152,8 @@ def in_store(row: SessionInfo) -> SessionInfo:
     if row.agent is None:
         return row
     imports = (one for one in row.copies if one.agent is None)
-    return next((one for one in imports if moment(one.modified) >= moment(row.modified)), row)
+    kept = next((one for one in imports if moment(one.modified) >= moment(row.modified)), None)
+    if kept is None:
+        return row
+    others = [one for one in (replace(row, copies=()), *row.copies) if one is not kept]
+    return replace(kept, copies=tuple(others))

@@ -23,10 +23,17 @@ from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.entry import decode_object, seconds_of
 from sessiontree.core.header import IN_DATABASE
 from sessiontree.core.usage import EntryTally, FileCounts, Tally, Usage
-from sessiontree.engine.translated import agent_files, history_files, inherited_lines, lines_as_read
+from sessiontree.engine.translated import (
+    agent_files,
+    facts_beside,
+    history_files,
+    inherited_lines,
+    lines_as_read,
+)
 from sessiontree.errors import CorruptionError, SessionTreeError, TooMuchError
 from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
 from sessiontree.library.root import cache_folder
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import (
     SUBAGENTS,
     Report,
@@ -248,11 +255,21 @@ def _others(one: SessionInfo) -> list[str]:
     of_chat = path_in(os.path.dirname(one.file), one.id)
     folders = [side_folder(one.file, SUBAGENTS), *filter(None, [of_chat])]
     beside = agent_files(one.file, lambda problem: None) if any(map(os.path.isdir, folders)) else ()
-    return [*folders, *beside, *history_files(one.file)]
+    return [*folders, *beside, *history_files(one.file), *filter(None, [_file_of_sums(one)])]
+
+
+def _file_of_sums(one: SessionInfo) -> str | None:
+    """The file beside a session, there or not, that has sums of its tokens."""
+    agent = _agent_of(one)
+    return None if agent is None or not agent.reader.has_sums_beside else agent.facts_file(one.file)
+
+
+def _agent_of(one: SessionInfo) -> Agent | None:
+    return next((each for each in AGENTS if each.program == one.agent), None)
 
 
 def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> FileCounts:
-    agent = next((each for each in AGENTS if each.program == one.agent), None)
+    agent = _agent_of(one)
     document = _document(one)
     is_whole = document is None or bool(decode_object(document))
     if is_whole:
@@ -288,10 +305,13 @@ def _counted(
             tally.take(line)
     for line in lines(one.file, find):
         tally.take(line)
+    sums = _file_of_sums(one)
     for path in others:
-        if rollout_of(path) is None and os.path.isfile(path):
+        if path != sums and rollout_of(path) is None and os.path.isfile(path):
             for line in lines(path, find):
                 tally.take(line, beside=True)
+    if sums is not None and (document := facts_beside(one.file, DISK)) is not None:
+        tally.take(document, beside=True)
     return tally.counts()
 
 

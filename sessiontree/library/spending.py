@@ -397,10 +397,11 @@ def numbers_of(row: SessionInfo | None, numbers: Stats) -> Stats:
     """The numbers of a session, with all answers of the conversation that its file is a row of.
 
     Where one of several files is converted, another one has answers that it lacks, or has them with
-    their models.
+    their models. An import has the sum of an agent's session as it was then.
     """
     files = [] if row is None else originals_first([row])
-    if not any(one.is_converted and one.went_on for one in files):
+    has_sum = any(spent.is_of_session and spent.answer for spent in numbers.spent)
+    if not (has_sum or any(one.is_converted and one.went_on for one in files)):
         return numbers
     counter, known = CountCache(cache_folder()), set[object]()
     found: list[Spent] = []

@@ -25,7 +25,7 @@ from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import PIECES, SUMMARIES, Entry, edit_of
 from sessiontree.core.limits import EDIT_STEPS, Budget
 from sessiontree.core.message import Message, calls_of, is_prompt, result_ids
-from sessiontree.core.usage import Spent, Sums, spent_by
+from sessiontree.core.usage import Spent, Sums, Usage, spent_by
 from sessiontree.edits.diff import DiffCounts, diff_of
 from sessiontree.edits.tools import Edit, after
 from sessiontree.errors import TooMuchError
@@ -191,7 +191,7 @@ def found_in(entry: Entry, fields: Mapping[str, Any]) -> Found | None:
     found = list(spent_by(entry.body, fields))
     if not found:
         return None
-    usage = found[0].usage
+    usage = Usage() if found[0].is_of_session else found[0].usage
     return found, usage.input + usage.cache_read + usage.cache_write
 
 

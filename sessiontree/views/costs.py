@@ -288,6 +288,8 @@ class Prices:
         if not spent.model:
             return None
         name = spent.provider, spent.model
+        if spent.is_of_session and name not in self._models:  # of many requests, none as large
+            self._price(replace(spent, usage=Usage(input=1), is_of_session=False), time)
         if name in self._models and mode is None:
             rates = self._rates_of(spent, time)
             if rates is not None:
@@ -315,7 +317,8 @@ class Prices:
 
     def _rates_of(self, spent: Spent, time: datetime | None) -> _Rates | None:
         """The price of one token of each kind; None where that is not known."""
-        model, total = self._models[spent.provider, spent.model], _input(spent)
+        model = self._models[spent.provider, spent.model]
+        total = 1 if spent.is_of_session else _input(spent)
         if model is None or not total:
             return None
         prices = model.get_prices(time or datetime.now(UTC))

@@ -31,6 +31,7 @@ from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, UNDID, Entry, mome
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.message import Message, calls_of, is_typed_command, text_of
+from sessiontree.core.usage import is_session_sum
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import RefError, with_step
@@ -490,6 +491,7 @@ class TurnBuilder:
         self._numbers = 0
         self._parts: Counter[int] = Counter()
         self._answers = AnswerUsageDedup()
+        self._of_session = tallying()  # what is known of the session as a whole alone
 
     def _branch_names(self) -> dict[int, tuple[str, ...]]:
         rows = self._outline.names.branch_rows(self._tree)
@@ -509,7 +511,9 @@ class TurnBuilder:
             above = self._names.get(parent, ()) if is_named else ()
             if names := (*above, *self._names.get(row, ())):
                 self._names[row] = names[:_MAX_NAMES]
-            if entry.type == "usage" and node != NO_ROW:
+            if is_session_sum(entry.as_stored):
+                self._of_session.take(entry, self._answers)
+            elif entry.type == "usage" and node != NO_ROW:
                 self._nodes[node].tally.take(entry, self._answers)
             elif entry.type == "context_edit" and parent != NO_ROW:
                 self._note_edit(parent, entry)
@@ -681,7 +685,7 @@ class TurnBuilder:
             turns=turns,
             here=None if here == NO_ROW else here,
             leaf=None if current == NO_ROW else self._tree.uuids[current],
-            work=total(turn.work for turn in turns),
+            work=total([*(turn.work for turn in turns), self._of_session.work()]),
         )
 
     def _outcomes(self) -> list[Outcome | None]:

@@ -21,6 +21,7 @@ from sessiontree.views.costs import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
 from tests.agents.conftest import CORPUS, NO_CORPUS
+from tests.support.droid import DroidSession
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home, said, used
 from tests.support.table import for_each
 
@@ -131,6 +132,15 @@ def test_a_chat_of_gemini_cli(tmp_path: Path) -> None:
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     ours, theirs = our_sums([file]), ccusage.sums_of(tmp_path, "gemini")
     assert ours._replace(output=200) == theirs  # which keeps thoughts apart, and prices them
+
+
+def test_a_session_of_droid(tmp_path: Path) -> None:
+    session = DroidSession(tmp_path)
+    session.sum_up(4000, 690, 20_000, 500)
+    assert our_sums([session.file]) == ccusage.sums_of(tmp_path, "droid", by="daily")
+    session.sum_up(4000, 690, 20_000, 500, 10)
+    ours, theirs = our_sums([session.file]), ccusage.sums_of(tmp_path, "droid", by="daily")
+    assert ours._replace(output=690) == theirs  # which keeps thoughts apart, and prices them
 
 
 def _compact(file: Path, copy: Path) -> Path:

@@ -111,7 +111,7 @@ def test_a_compaction_keeps_what_is_below_its_anchor(tmp_path: Path) -> None:
             assert session.verify() == []
 
 
-def test_the_tally_has_turns_and_model_and_no_tokens() -> None:
+def test_the_tally_has_turns_and_model_and_without_settings_no_tokens() -> None:
     ((_, counted),) = CountCache(None).counted([facts_of(str(FIXTURE))], None)
     assert counted is not None
     assert (counted.turns, counted.model) == (3, "claude-opus-4-7")

@@ -151,7 +151,7 @@ WHOLE: Final[dict[str, Json]] = {
     "custom_message": {"customType": "c", "content": "x", "display": True, "details": 1},
     "label": {"targetUuid": "u1", "label": "two words"},
     "session_info": {"name": "n"},
-    "usage": {"kind": "k", "provider": "p", "model": "m", "usage": {}},
+    "usage": {"kind": "k", "provider": "p", "model": "m", "usage": {}, "sumOf": "s"},
     "handle": {"handle": "p@1.0.0::m:x", "kind": "output", "role": "user", "preview": "p"},
     "merge": {"mergedUuid": "u1", "baseUuid": "u0", "summary": "s"},
     "context_edit": {"targetUuid": "u1", "replacement": {"content": 1}},

@@ -39,6 +39,10 @@ class Droid(agent.Agent):
     def own_id(self, file: str) -> str | None:
         return agent.uuid_in_name(file)
 
+    def facts_file(self, file: str) -> str | None:
+        own = agent.uuid_in_name(file)
+        return None if own is None else file.removesuffix(".jsonl") + ".settings.json"
+
     def destination(
         self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
     ) -> agent.Destination:

@@ -15,7 +15,9 @@ A `compaction_state` becomes a compaction that keeps the messages after its anch
 the system stays in the line.
 
 The tokens of a session are not in this file: Droid keeps their sum in `<session
-id>.settings.json`, which is not read. They count as 0.
+id>.settings.json`, beside it, and rewrites that after each turn. The sum becomes a `usage` entry at
+the end, with the id of the session, so that of several sums of one session the last counts. Its
+time is that at which Droid chose the provider; no answer has tokens of its own.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ import orjson
 
 from sessiontree.agents import base
 from sessiontree.agents.agent import is_uuid
+from sessiontree.core.entry import seconds_of
 from sessiontree.core.message import THOUGHT_BLOCKS, begins_turn, block_text, blocks_of, kind_of
-from sessiontree.core.usage import Sums, Tally
+from sessiontree.core.usage import Sums, Tally, usage_of
 
 _START: Final = "session_start"
 _SIDE_TYPES: Final = frozenset(
@@ -47,12 +50,20 @@ _CONTEXT: Final = "context-"
 _LINE_KEYS: Final = (frozenset({"type", "id", "message"}), frozenset({"type", "id", "owner"}))
 _UNTITLED: Final = "New Session"
 _REASONING: Final = "chatCompletionReasoningContent"
+_TOKENS: Final = {
+    "inputTokens": "input",
+    "outputTokens": "output",
+    "thinkingTokens": "thoughts",
+    "cacheReadTokens": "cacheRead",
+    "cacheCreationTokens": "cacheWrite",
+}
 _MAX_UNTIMED: Final = 20
 """The lines below the first in which a time is looked for."""
 
 
 class DroidReader(base.Reader):
     has_header = True
+    has_sums_beside = True
     line_keys = _LINE_KEYS
 
     def recognises(self, head: bytes) -> bool:
@@ -89,7 +100,8 @@ class DroidReader(base.Reader):
         numbered = base.numbered(source, _LINE_KEYS, 0, report)
         opening = base.opening_of(numbered, self.is_header, report)
         first = opening.values
-        lines = base.LineMaker(self.name, report, first.text("id") or "")
+        id = first.text("id") or ""
+        lines = base.LineMaker(self.name, report, id)
         rest = chain(opening.above, numbered)
         held, created = _until_time(rest)
         origin = first.text("parent")
@@ -98,6 +110,41 @@ class DroidReader(base.Reader):
         entries = _DroidEntries(lines)
         for each in chain(held, rest):
             yield from entries.translated(each)
+        if (settings := source.sidecar) is not None:
+            yield from _sum_in(settings, id, created, lines)
+
+
+def _sum_in(
+    settings: bytes, id: str, created: str | None, lines: base.LineMaker
+) -> Iterator[base.EntryDraft]:
+    """The tokens of a session by the settings beside it."""
+    line = base.SourceLine(base.START, settings)
+    if line.values is None:
+        cause = "the settings beside the session are no JSON object; its tokens are not known"
+        lines.report("side file", base.START, cause)
+        return
+    found = {key: line.values.value(key) for key in line.values}
+    if (fields := _sum_of(found, id, created)) is not None:
+        at = fields.pop("timestamp")
+        yield lines.entry("usage", line, lines.uuid(None, line), fields, timestamp=at)
+
+
+def _sum_of(settings: Mapping[str, Any], id: str, created: str | None) -> dict[str, Any] | None:
+    """The fields of a `usage` entry of the sum in the settings of a session; None without one."""
+    told = settings.get("tokenUsage")
+    counts = told if isinstance(told, dict) else {}
+    used = {name: counts[key] for key, name in _TOKENS.items() if key in counts}
+    if not usage_of(used).tokens:
+        return None
+    at, model = settings.get("providerLockTimestamp"), _text(settings.get("model"))
+    return {
+        "kind": "session",
+        "sumOf": id,
+        "provider": None,
+        "model": model or None,
+        "usage": used,
+        "timestamp": at if seconds_of(at) is not None else created,
+    }
 
 
 def _is_of_droid(line: base.Values) -> bool:
@@ -162,6 +209,10 @@ def _own(id: Any) -> str | None:
 
 def _is_reminder(block: Mapping[str, Any]) -> bool:
     return block_text(block).startswith(_REMINDER)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _is_hidden(message: Mapping[str, Any]) -> bool:
@@ -258,17 +309,30 @@ def _thinks(message: Mapping[str, Any]) -> bool:
 class DroidTally:
     """Counts the lines of a session. See `Tally`."""
 
-    needles: tuple[bytes, ...] = (b'"user"', b'"modelId"')
+    needles: tuple[bytes, ...] = (b'"user"', b'"modelId"', b'"session_start"')
 
     def __init__(self) -> None:
         self._sums = Sums()
         self.counts = self._sums.counts
+        self._id = ""
+        self._created: str | None = None
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
         body = self._sums.decoded(line)
+        if beside:
+            self._take_sum(_sum_of(body, self._id, self._created))
+            return
+        if body.get("type") == _START and isinstance(body.get("id"), str):
+            self._id = self._id or body["id"]
+        self._created = self._created or _text(body.get("timestamp"))
         message = body.get("message")
         if body.get("type") != "message" or not isinstance(message, dict) or not _is_said(message):
             return
         is_prompt = begins_turn({"message": message, **_metadata(message)})
         self._sums.ask(body.get("timestamp"), is_prompt)
         self._sums.use(message.get("model", message.get("modelId")))
+
+    def _take_sum(self, found: Mapping[str, Any] | None) -> None:
+        if found is not None:
+            about = {"kind": found["kind"], "model": found["model"]}
+            self._sums.spend(found["usage"], found["timestamp"], found["sumOf"], **about)
