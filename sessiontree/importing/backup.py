@@ -45,7 +45,7 @@ from sessiontree.importing.importer import (
     Importer,
     ImportResult,
     Shown,
-    conversion_of,
+    facts_before_import,
     is_mere_copy,
     place_in_order,
     shared_by,
@@ -372,7 +372,7 @@ class _BackupPass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
-            changed.sort(key=lambda file: place_in_order(conversion_of(file, self._fs), self._fs))
+            changed.sort(key=self._place_in_order)
             with _alone(self._fs, self._root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():
@@ -389,6 +389,9 @@ class _BackupPass:
             failed=self._failed,
             notes=self._notes,
         )
+
+    def _place_in_order(self, file: str) -> tuple[float, float]:
+        return place_in_order(facts_before_import(file, self._fs), self._fs)
 
     def _files(self, places: Sequence[str]) -> Iterator[str]:
         """The files that may be sessions of agents, each once; none of the store."""
@@ -448,7 +451,8 @@ class _BackupPass:
         return False
 
     def _keep(self, file: str, number: int, total: int) -> None:
-        if is_mere_copy(file, self._fs) and not self._has_news(file, number, total):
+        is_copy = is_mere_copy(facts_before_import(file, self._fs))
+        if is_copy and not self._has_news(file, number, total):
             return  # its original was kept right before
         name = os.path.basename(file)
 

@@ -64,6 +64,7 @@ from sessiontree.library.listing import (
     converted_until,
     every,
     facts_of,
+    moment,
     without_stubs,
 )
 from sessiontree.library.places import files_in
@@ -254,7 +255,7 @@ class Importer:
         of Claude Code, which its session would have beside itself.
         """
         with ImportSource(self._fs, file) as source:
-            if is_mere_copy(file, self._fs):
+            if is_mere_copy(facts_before_import(file, self._fs)):
                 return self._target_of(source, source.likely_id())
             session, is_of_subagent = source.id_above()
             target = self._target_of(source, session) if is_of_subagent else None
@@ -394,27 +395,29 @@ Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
 
 
-def conversion_of(file: str, fs: FileSystem = DISK) -> SessionInfo | None:
-    """The facts of a file that was converted from a session; None for any other file."""
-    with contextlib.suppress(SessionTreeError):  # the import says what is wrong
-        found = facts_of(file, fs)
-        return found if found.is_converted else None
+def facts_before_import(file: str, fs: FileSystem = DISK) -> SessionInfo | None:
+    """The facts of a file; None if it has none, which the import says."""
+    with contextlib.suppress(SessionTreeError):
+        return facts_of(file, fs)
     return None
 
 
-def is_mere_copy(file: str, fs: FileSystem = DISK) -> bool:
+def is_mere_copy(found: SessionInfo | None) -> bool:
     """True if a file was converted from a session, and its agent never went on with it."""
-    found = conversion_of(file, fs)
-    return found is not None and not found.went_on
+    return found is not None and found.is_converted and not found.went_on
 
 
-def place_in_order(conversion: SessionInfo | None, fs: FileSystem = DISK) -> float:
-    """A number by which files are imported in order: originals, then what was converted from them.
+def place_in_order(found: SessionInfo | None, fs: FileSystem = DISK) -> tuple[float, float]:
+    """A key by which files are imported in order: originals, then what was converted from them.
 
     What an agent added to a converted session belongs to its original. A session that was converted
-    twice has all of the first conversion, and more. `conversion` is what `conversion_of` gives.
+    twice has all of the first conversion, and more. Of other copies the latest comes last, so that
+    the session is where that one is. `found` is what `facts_before_import` gives.
     """
-    return -math.inf if conversion is None else converted_until(conversion.file, fs)
+    if found is None:
+        return -math.inf, 0.0
+    converted = converted_until(found.file, fs) if found.is_converted else -math.inf
+    return converted, moment(found.modified)
 
 
 def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
@@ -422,7 +425,8 @@ def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
     other = sources.setdefault(result.file, result.source)
     if other == result.source or result.is_up_to_date:
         return None
-    if conversion_of(result.source) is not None:  # what its agent added is of that conversation
+    found = facts_before_import(result.source)
+    if found is not None and found.is_converted:  # what its agent added is of that conversation
         return None
     both = f"{other} and {result.source} are both of the session {result.id}"
     return f"{both}, and both are in {result.file} now"
@@ -471,11 +475,9 @@ class Batch:
                 self.left_out.append(f"there is no session file in {path}; check the path")
                 self.failed = self.failed or len(given) == 1
             self._files += found
-        converted = {file: conversion_of(file) for file, is_named in self._files}
-        self._mere_copies = {
-            file for file, found in converted.items() if found and not found.went_on
-        }
-        self._files.sort(key=lambda each: place_in_order(converted[each[0]]))
+        facts = {file: facts_before_import(file) for file, _ in self._files}
+        self._mere_copies = {file for file, found in facts.items() if is_mere_copy(found)}
+        self._files.sort(key=lambda each: place_in_order(facts[each[0]]))
 
     @property
     def is_of_many(self) -> bool:

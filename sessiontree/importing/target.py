@@ -15,7 +15,8 @@ An update skips an entry that the session has as the source has it, and appends 
 the source has changed (its parent is another, or it was replaced) is appended under a uuid derived
 from its line, with the entries below it. The main leaf follows the source, unless a user appended
 to the session: then the main lane is the user's, and new entries go to a lane with the agent's
-name.
+name. Of copies of a source that both went on, such as conflict copies of a sync program, the leaf
+is that of the later one, and the other one is a branch.
 
 Invariants:
 
@@ -35,12 +36,13 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
 from msgspec.structs import replace
 
+from sessiontree.agents.agent import is_uuid
 from sessiontree.agents.base import LinePlace, Values, encoded
 from sessiontree.core.codec import FORMAT, VERSION, head, lines_in
 from sessiontree.core.damage import ignore
@@ -54,6 +56,7 @@ from sessiontree.core.entry import (
     decode_leniently,
     decode_object,
     missing_parent,
+    moment_of,
 )
 from sessiontree.core.handle import Blob, Handle
 from sessiontree.core.index import NO_ROW
@@ -495,12 +498,18 @@ class Update:
         """The lines to append, and their counts; `put` takes the large strings."""
         found = (self._new(entry) for entry in self._opening.entries)
         new = self._on_lanes([entry for entry in found if entry is not None])
-        lane = None if self._is_leaf_imported() else self._agent
+        before = self._leaf()
+        lane = self._agent if before is not None and _is_of_user(before, self._seen) else None
         leaf = self._given.get(self._opening.order.leaf, self._opening.order.leaf)
         main = [entry for entry in new if entry.lane is None]
         if main and main[-1].uuid != leaf:
             main.append(branch_to(leaf, main[-1].uuid, main[-1].place))
             new.append(main[-1])
+        if main and before is not None and lane is None and self._is_later(before, main):
+            back = branch_to(before.uuid, main[-1].uuid, main[-1].place)
+            back.fields["timestamp"] = dumps(before.timestamp)
+            main.append(back)
+            new.append(back)
         for entry in main:
             entry.lane = lane
         lines = [entry.line(put) for entry in new]
@@ -644,16 +653,21 @@ class Update:
             return False
         return is_made_of(stored, fields, fields.keys() - _NOT_CONTENT | {ORIGINAL})
 
-    def _is_leaf_imported(self) -> bool:
-        """True if an import made the target's main leaf, of this source or an earlier one."""
+    def _leaf(self) -> Entry | None:
+        """The target's main leaf; an annotation of a user is none. None without a leaf."""
         walk = self._view.walk()
         leaf: Entry | None = walk.last_on(None)
         above = iter(()) if leaf is None else walk.up(leaf)
         while leaf is not None and leaf.type in ANNOTATIONS and leaf.uuid not in self._seen:
             leaf = next(above, None)
-        if leaf is None or leaf.uuid in self._seen:
-            return True
-        return leaf.uuid[14:15] == "5"  # derived from a line; a user's entry has a random uuid
+        return leaf
+
+    def _is_later(self, leaf: Entry, new: list[SourceEntry]) -> bool:
+        """True if the leaf is of another copy of the source, and later than all that is new."""
+        if leaf.uuid in self._seen or (time := moment_of(leaf.timestamp)) is None:
+            return False
+        times = (moment_of(_text(entry.fields.get("timestamp"))) for entry in new)
+        return all(moment is None or moment < time for moment in times)
 
     def _record_of(self, new: list[SourceEntry], lane: str | None) -> bytes | None:
         """The line with the record of this import; None if nothing is new."""
@@ -696,6 +710,16 @@ class Update:
         """True if the target has content that the source lacks, such as a turn that was cut off."""
         seen = {self._tree.row(uuid) for uuid in self._seen}
         return any(self._content[row] for row in range(len(self._tree)) if row not in seen)
+
+
+def _is_of_user(leaf: Entry, seen: Container[str]) -> bool:
+    """True if no import made an entry, of this source or of another copy of it.
+
+    An import derives a uuid from a line, or takes the agent's. An agent's line with a random uuid,
+    as a user's entry has, also has keys that the entry keeps in `original`.
+    """
+    is_random = is_uuid(leaf.uuid) and leaf.uuid[14] == "4"
+    return leaf.uuid not in seen and is_random and leaf.get(ORIGINAL) is None
 
 
 def _variant_of(entry: SourceEntry) -> str:

@@ -26,7 +26,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache, partial, reduce
+from functools import cache, partial
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -219,8 +219,8 @@ def session_infos(
     What an agent keeps beside its sessions, such as a list of prompts, is left out in silence.
 
     `look` gives the facts of one file, by default `facts_of`. Where several files in one folder
-    may be one session, the facts are those of `in_force`, and come last; also those of each file
-    that was converted for the agent.
+    may be one session, those in which nothing is said are left out, unless there is no other; what
+    is left comes last.
     """
     try:
         yield from _infos(files, report, look or facts_of)
@@ -247,8 +247,8 @@ def _infos(
     for group in chats.values():
         converted = [one for one in group if one.is_converted]
         own = [one for one in group if not one.is_converted]
-        if own and ((last := reduce(in_force, own)).first_message or not converted):
-            yield last
+        said = [one for one in own if one.first_message is not None]
+        yield from said or ([max(own, key=by_time)] if own and not converted else [])
         yield from converted
 
 
@@ -257,16 +257,6 @@ def _is_in_files(agent: str) -> bool:
     from sessiontree.agents import AGENTS  # slow to import, and few files are another agent's
 
     return any(each.is_in_files for each in AGENTS if each.program == agent)
-
-
-def in_force(one: SessionInfo, other: SessionInfo) -> SessionInfo:
-    """Which of two chats of one session its program goes on with.
-
-    A resume leaves a second chat in which nothing is said; else it is the one changed last.
-    """
-    if (one.first_message is None) != (other.first_message is None):
-        return other if one.first_message is None else one
-    return max(one, other, key=lambda info: (moment(info.modified), info.file))
 
 
 def without_stubs(files: Iterable[str], fs: FileSystem = DISK) -> Iterator[str]:
