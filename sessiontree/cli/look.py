@@ -73,7 +73,7 @@ def _(call: CommandCall, found: ShownSession) -> None:
         out_json(facts)
         return
     outline = found.session.outline()
-    about = _about(outline, *_spent(found, outline.work.usage))
+    about = _about(outline, *_spent(found, outline.work.usage), _turns(found, outline))
     shown = {
         "entries": f"{facts.entries:,}",
         "branches": f"{facts.branches:,}",
@@ -118,7 +118,18 @@ def _spent(found: ShownSession, usage: Usage) -> tuple[Usage, str]:
     return usage if whole is numbers else whole.usage, words
 
 
-def _about(outline: SessionOutline, usage: Usage, cost: str) -> dict[str, Any]:
+def _turns(found: ShownSession, outline: SessionOutline) -> str:
+    """The turns of a file, and those of the conversation if other copies have more."""
+    own = outline.last_number
+    if found.row is None or not found.row.copies:
+        return f"{own:,}"
+    from sessiontree.library.spending import turns_in  # few sessions are of several files
+
+    whole = turns_in(found.row)
+    return f"{own:,} in this file, {whole:,} with its other copies" if whole > own else f"{own:,}"
+
+
+def _about(outline: SessionOutline, usage: Usage, cost: str, turns: str) -> dict[str, Any]:
     """What people ask first about a session, of all its branches."""
     work, own = outline.work, [turn for turn in outline.turns if not turn.subagent]
     seconds = sum(turn.work.seconds or 0.0 for turn in own)
@@ -126,7 +137,7 @@ def _about(outline: SessionOutline, usage: Usage, cost: str) -> dict[str, Any]:
     return {
         "title": one_line(outline.name or first or "", 200),
         "when": f"{_when(work.started)} to {_when(work.ended)}, active for {lasting(seconds)}",
-        "turns": f"{outline.last_number:,}",
+        "turns": turns,
         "models": ", ".join(map(one_line, work.models)),
         **usage_in_words(usage, cost),
         "changed": _some(work.changed),

@@ -293,6 +293,7 @@ class FileCounts(msgspec.Struct, frozen=True):
     listed: bytes = b""  # what was spent, encoded, as most who ask for counts need none of it
     damaged: int = 0  # lines with needles that are not JSON objects
     asked: bytes = b""  # when its prompts were written, encoded; without converted ones
+    asked_before: bytes = b""  # when the converted ones were written
 
     def spent(self) -> list[Spent]:
         """What each answer spent, in the order of the file."""
@@ -304,6 +305,11 @@ class FileCounts(msgspec.Struct, frozen=True):
         Prompts that were converted from another agent's are left out.
         """
         return _decode_times(self.asked) if self.asked else []
+
+    def prompts(self) -> set[int]:
+        """When the prompts were written whose time is known, with converted ones."""
+        before = _decode_times(self.asked_before) if self.asked_before else []
+        return {*self.times_asked(), *before} - {0}
 
 
 _decode_spent: Final = msgspec.msgpack.Decoder(list[Spent]).decode
@@ -333,6 +339,7 @@ class Sums:
         self.model: str | None = None
         self.spent: list[Spent] = []
         self._asked: list[int] = []
+        self._asked_before: list[int] = []
         self._damaged = 0
         self._places: dict[str, int] = {}  # by the id of an answer
         self._time: int | None = None
@@ -377,8 +384,8 @@ class Sums:
     def ask(self, time: Any, count: int = 1) -> None:
         """Count prompts of the last line, given its time."""
         self.turns += count
-        if not self._is_converted:
-            self._asked += [int((seconds_of(time) or 0.0) * 1000)] * count
+        asked = self._asked_before if self._is_converted else self._asked
+        asked += [int((seconds_of(time) or 0.0) * 1000)] * count
 
     def use(self, model: Any) -> None:
         """Note the model that wrote a message."""
@@ -386,9 +393,9 @@ class Sums:
             self.model = model
 
     def counts(self) -> FileCounts:
-        listed = msgspec.msgpack.encode(self.spent) if self.spent else b""
-        asked = msgspec.msgpack.encode(self._asked) if self._asked else b""
-        return FileCounts(self.turns, self.model, total(self.spent), listed, self._damaged, asked)
+        lists = (self.spent, self._asked, self._asked_before)
+        listed, *asked = (msgspec.msgpack.encode(found) if found else b"" for found in lists)
+        return FileCounts(self.turns, self.model, total(self.spent), listed, self._damaged, *asked)
 
 
 INHERITED: Final = "isInherited"

@@ -49,6 +49,7 @@ from sessiontree.core.damage import ignore
 from sessiontree.core.entry import (
     ANNOTATIONS,
     MARK_OF_JOINED,
+    MISSING_PARENT,
     OPTIONAL_REFERENCES,
     REFERENCES,
     REWRITTEN,
@@ -608,7 +609,7 @@ class Update:
         without its parent is at the same place where an import put it before there were joins.
         """
         stored = self._view.read(self._tree.offsets[row])
-        above = self._tree.row(entry.parent)
+        above = self._row_above(entry)
         if stored is None or above == NO_ROW:
             return False
         is_joined = MARK_OF_JOINED in entry.fields.get("metadata", b"")
@@ -625,6 +626,14 @@ class Update:
         return all(key in there and there[key] == here[key] for key in keys) and _has_all(
             there.get(ORIGINAL), here.get(ORIGINAL)
         )
+
+    def _row_above(self, entry: SourceEntry) -> int:
+        """The row of the parent that an entry names, also of one that the source lost."""
+        if MARK_OF_JOINED in entry.fields.get("metadata", b""):
+            metadata = decode_object(entry.fields["metadata"])
+            if (row := self._tree.row(str(metadata.get(MISSING_PARENT)))) != NO_ROW:
+                return row
+        return self._tree.row(entry.parent)
 
     def _content_above(self, row: int) -> int:
         """The nearest row with content at or above one, or NO_ROW."""

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -128,23 +128,55 @@ def _has_marks(one: SessionInfo) -> bool:
 
 
 def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
-    """The files of a row, without those that have nothing that one before them lacks."""
+    """The files of a row, without those that have nothing that one before them lacks.
+
+    An import at the time of its agent's file has what that file has. If the file begins otherwise,
+    or changed since, the import may have what it lost.
+    """
     first, *others = sorted((replace(row, copies=()), *row.copies), key=distance)
     yield first
     for one in others:
+        is_as_late = moment(one.modified) == moment(first.modified)
         is_later = moment(one.modified) > moment(first.modified)
-        if is_later or one.went_on or distance(one) == 0:
+        is_same = is_as_late and one.first_message == first.first_message
+        may_have_lost = one.imported_from is not None and not is_same
+        if is_later or may_have_lost or one.went_on or distance(one) == 0:
             yield one
 
 
 def continuations(row: SessionInfo) -> list[SessionInfo]:
-    """The copies of a row that other agents went on with, and whose turns its file lacks.
+    """The copies of a row that have what neither its file nor an earlier one of them has.
 
-    None of a row whose file was converted, or is an import: it may have what was said before.
+    What a copy has is told by its prompts, and of files that were not converted by their answers as
+    well. Agents' files come first, each the latest first; an import may have all of them.
     """
-    if row.is_converted or row.imported_from is not None:
+    others = [one for one in _with_more(row) if one.file != row.file]
+    if not others or (known := _content_of(row)) is None:
         return []
-    return [one for one in row.copies if one.is_converted and one.went_on]
+    found: list[SessionInfo] = []
+    for one in sorted(others, key=lambda one: (one.agent is None, -moment(one.modified))):
+        content = _content_of(one)
+        if content is None:
+            continue
+        has_answers = row.is_converted or one.is_converted or content.answers <= known.answers
+        if content.prompts <= known.prompts and has_answers:
+            continue
+        found.append(one)
+        known = _Content(known.prompts | content.prompts, known.answers | content.answers)
+    return found
+
+
+class _Content(NamedTuple):
+    prompts: set[int]
+    answers: set[str]
+
+
+def _content_of(one: SessionInfo) -> _Content | None:
+    """What was said in a file; None if that cannot be read, which who reads the file says."""
+    with suppress(SessionTreeError):
+        counts = one.counts.file
+        return _Content(counts.prompts(), {spent.copy_key for spent in counts.spent()})
+    return None
 
 
 def in_store(row: SessionInfo) -> SessionInfo:
@@ -152,8 +184,8 @@ def in_store(row: SessionInfo) -> SessionInfo:
     if row.agent is None:
         return row
     imports = (one for one in row.copies if one.agent is None)
-    kept = next((one for one in imports if moment(one.modified) >= moment(row.modified)), None)
-    if kept is None:
+    late = (one for one in imports if moment(one.modified) >= moment(row.modified))
+    if (own := next(late, None)) is None:
         return row
-    others = [one for one in (replace(row, copies=()), *row.copies) if one is not kept]
-    return replace(kept, copies=tuple(others))
+    others = (one for one in row.copies if one is not own)
+    return replace(own, copies=(replace(row, copies=()), *others))

@@ -224,19 +224,26 @@ def find_conversation(
 def to_read(row: SessionInfo, tell: Report) -> str:
     """The file of a conversation to read.
 
-    `tell` gets a line if it is a converted one, and if turns of another agent, or labels of an
-    older import, are not in it.
+    `tell` gets a line if it is a converted one, and if what another copy has, or labels of an older
+    import, are not in it.
     """
     if row.is_converted and row.copies:
         tell(f"Reading the file of {row.agent}, which changed last: {row.file}")
     for one in continuations(row):
-        tell(f"{one.agent} went on with the session, too, in {one.file}; {row.file} lacks that")
+        tell(beyond(one, row.file))
     if row.agent is not None and files_with_marks(row):
         tell(
             f"{row.file} of {row.agent} changed later, and labels or names in its import are left "
             "out; 'sessiontree backup' adds what is new"
         )
     return row.file
+
+
+def beyond(one: SessionInfo, file: str) -> str:
+    """What a copy of a conversation has that a file lacks, in words."""
+    if one.agent is None:
+        return f"{one.file} has content that {file} lacks, such as turns that were cut off"
+    return f"{one.agent} went on with the session, too, in {one.file}; {file} lacks that"
 
 
 def to_write(row: SessionInfo, tell: Report) -> str:
@@ -320,13 +327,18 @@ def _also(one: SessionInfo) -> str | None:
     """What other copies there are: `also in codex, gemini · backed up`."""
     imports = [copy for copy in one.copies if copy.imported_from is not None]
     others = [copy for copy in one.copies if copy.imported_from is None]
+    with_more = continuations(one) if one.turns is not None else []  # else they are not read yet
+    went_on = Counter(agent_of(copy) for copy in with_more if copy.imported_from is None)
+    alike = went_on.pop(agent_of(one), 0)
     agents = sorted({agent_of(copy) for copy in others} - {agent_of(one)})
-    more = sum(agent_of(copy) == agent_of(one) for copy in others)
+    more = sum(agent_of(copy) == agent_of(one) for copy in others) - alike
     parts = [f"also in {', '.join(agents)}"] if agents else []
-    went_on = sorted({agent_of(copy) for copy in continuations(one)})
-    parts += [f"{', '.join(went_on)} went on"] if went_on else []
+    parts += [f"{', '.join(sorted(went_on))} went on"] if went_on else []
+    parts += [counted(alike, "copy that went on", "copies that went on")] if alike else []
     parts += [counted(more, "more copy", "more copies")] if more else []
-    parts += ["backed up"] if imports and one.imported_from is None else []
+    if imports and one.imported_from is None:
+        has_more = any(copy.imported_from is not None for copy in with_more)
+        parts.append("backed up, with more" if has_more else "backed up")
     return " · ".join(parts) or None
 
 

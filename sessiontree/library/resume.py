@@ -186,7 +186,7 @@ def plan(
         _check_header(one, target)
     if is_its_own and _finds(target, one, folder, cwd, environ):
         found = _with_own(one, target, folder, cwd, environ)
-        more = [*_later_in(given, one), *_more_in_imports(given), *_more_in_agents(given, found)]
+        more = [*_later_in(given, one), *_more_in_copies(given, found)]
         return msgspec.structs.replace(found, warnings=[*found.warnings, *more])
     if not target.is_target:
         error = UsageError(
@@ -196,7 +196,7 @@ def plan(
         raise with_step(error, "name agent")
     converts(folders_of(target, environ)[0])
     found = _converted(one, target, folder, cwd, environ)
-    warnings = [*found.warnings, *_more_in_agents(given, found)]
+    warnings = [*found.warnings, *_more_in_copies(given, found)]
     return msgspec.structs.replace(found, warnings=warnings)
 
 
@@ -264,24 +264,14 @@ def _later_in(recording: SessionInfo, own: SessionInfo) -> Iterator[str]:
         )
 
 
-def _more_in_imports(own: SessionInfo) -> Iterator[str]:
-    """A warning for each import of an agent's session that has what the session lost."""
-    for copy in own.copies:
-        if _is_import_with_more(copy):
-            yield (
-                f"{copy.file} has content that {own.file} lacks, such as turns that were cut off; "
-                "fork it where you want to go on, and resume the fork"
-            )
-
-
-def _more_in_agents(row: SessionInfo, found: Resumption) -> Iterator[str]:
-    """A warning for each agent's continuation of a session that is not the one to go on with."""
+def _more_in_copies(row: SessionInfo, found: Resumption) -> Iterator[str]:
+    """A warning for each copy of a session that has what the one to go on with lacks."""
     for copy in continuations(row):
         if copy.file != found.file:
-            yield (
-                f"{copy.agent} went on with the session, too, in {copy.file}; {found.file} lacks "
-                "that: resume that file to go on with it"
-            )
+            how = ": resume that file to go on with it"
+            if copy.agent is None:
+                how = "; fork it where you want to go on, and resume the fork"
+            yield lookup.beyond(copy, found.file) + how
 
 
 def _is_import_with_more(one: SessionInfo) -> bool:

@@ -359,19 +359,21 @@ class Totals(msgspec.Struct):
 def turns_of(files: Sequence[CountedSession]) -> int:
     """The turns of a conversation, given its files: each prompt once.
 
-    Copies of a prompt have one time. A converted prompt is that of another file, if one is left; an
-    import has what all files had when it was made.
+    Copies of a prompt have one time. A converted prompt is that of another file, if one is left. An
+    import has a prompt twice that its file has changed since.
     """
     counted = [(one, counts) for one, counts in files if counts is not None]
-    asked = Counter[int]()
+    asked, least = Counter[int](), [0]
     for one, counts in counted:
-        if one.imported_from is None:
-            asked |= Counter(filter(None, counts.times_asked()))
-    once = asked.total()
+        times = [*filter(None, counts.times_asked())]
+        once = Counter(times if one.imported_from is None else {*times})
+        least.append(counts.turns - len(times) + once.total())
+        asked |= once
+    every = asked.total()
     if counted and all(one.is_converted for one, _ in counted):
         first = counted[0][1]
-        once += first.turns - len(first.times_asked())
-    return max([once, *(counts.turns for _, counts in counted)])
+        every += first.turns - len(first.times_asked())
+    return max(every, *least)
 
 
 def row_of(counter: CountCache, one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
@@ -396,21 +398,27 @@ def row_of(counter: CountCache, one: SessionInfo, counts: FileCounts | None) -> 
 def numbers_of(row: SessionInfo | None, numbers: Stats) -> Stats:
     """The numbers of a session, with all answers of the conversation that its file is a row of.
 
-    Where one of several files is converted, another one has answers that it lacks, or has them with
+    Another file of the row may have answers that the session lost, or has converted, which lack
     their models. An import has the sum of an agent's session as it was then.
     """
     files = [] if row is None else originals_first([row])
-    has_sum = any(spent.is_of_session and spent.answer for spent in numbers.spent)
-    if not (has_sum or any(one.is_converted and one.went_on for one in files)):
+    if row is None or len(files) < 2:
         return numbers
     counter, known = CountCache(cache_folder()), set[object]()
+    own = {spent.copy_key for spent in counter.count(row).spent() if not spent.is_converted}
     found: list[Spent] = []
     for file in _with_places(counter.counted(files, None)):
-        own = file.spent()
-        keys = [[*_keys(file.at, spent)] for spent in own]
-        found += [spent for spent, of in zip(own, keys, strict=True) if known.isdisjoint(of)]
+        each = file.spent()
+        keys = [[*_keys(file.at, spent)] for spent in each]
+        found += [spent for spent, of in zip(each, keys, strict=True) if known.isdisjoint(of)]
         known.update(chain.from_iterable(keys))
-    return with_spent(numbers, found)
+    is_all = all(spent.is_converted or spent.copy_key in own for spent in found)
+    return numbers if is_all else with_spent(numbers, found)
+
+
+def turns_in(row: SessionInfo) -> int:
+    """The turns of a conversation, of all its files."""
+    return turns_of([*CountCache(cache_folder()).counted(originals_first([row]), None)])
 
 
 def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.library.test_truth import sum_of, tokens
-from tests.library.truth import MODELS, Conversation, MadeHome
+from tests.library.test_truth import Check, sum_of, take_over, tokens, with_turns
+from tests.library.truth import HEADS, LINES, MODELS, Conversation, MadeHome
 from tests.support.homes import empty_home
-from tests.support.terminal import done
+from tests.support.terminal import done, run
 
 
 @pytest.fixture
@@ -93,3 +94,112 @@ def test_a_conflict_copy_that_went_on_is_a_branch_of_its_session(
     one.also |= {one.file}
     done("backup")
     check()
+
+
+def without_head(made: MadeHome, one: Conversation) -> None:
+    """The file of a conversation loses its first turn."""
+    start, end = HEADS[one.agent], HEADS[one.agent] + LINES[one.agent]
+    lines = one.file.read_text().splitlines(keepends=True)
+    one.file.write_text("".join([*lines[:start], *lines[end:]]))
+    one.also.clear()
+
+
+@pytest.mark.parametrize("lose", [MadeHome.cut, without_head])
+def test_what_a_file_lost_counts_before_the_next_backup(
+    top: Path, lose: Callable[[MadeHome, Conversation], None]
+) -> None:
+    made = MadeHome(top, 8)
+    check = Check(made)
+    cut = [with_turns(made, agent) for agent in MODELS]
+    done("backup")
+    for goes_on in (False, True):
+        for one in cut:
+            if goes_on:
+                made.go_on(one, one.at + timedelta(days=1))
+            else:
+                lose(made, one)
+                one.also |= {Path(row_of(one)["file"])}
+        check.rows()
+        check.sums()
+        for one in cut:
+            found = json.loads(done("search", one.word, "--role", "prompt", "--json"))
+            assert len(found) == len(one.prompts), one
+    for one in cut:
+        numbers = json.loads(done("stats", one.id, "--json"))
+        assert tokens(numbers["usage"]) == sum_of(one.answers), one
+    done("backup")
+    check.rows()
+    check.sums()
+
+
+@pytest.mark.parametrize("begun", MODELS)
+def test_the_other_continuation_is_named_whatever_the_newest_file_is(top: Path, begun: str) -> None:
+    made = MadeHome(top, 8)
+    one = made.of(begun)[1]
+    first, second, third = [*MODELS, *MODELS][(at := [*MODELS].index(begun)) + 1 : at + 4]
+    own = one.file
+    take_over(made, one, first)  # has what `begun` wrote
+    taken = one.file
+    take_over(made, one, second)  # has all of that
+
+    def named() -> str:
+        told = run("tree", one.id)
+        return told.stderr
+
+    assert "went on with" not in named()
+    assert "went on" not in done("ls")
+    newest, one.file, one.agent = one.file, own, begun
+    made.go_on(one, one.at - timedelta(days=1))
+    assert f"went on with the session, too, in {own}; {newest} lacks that" in named()
+    assert f"{begun} went on" in done("ls")
+    one.file, one.agent = taken, first
+    made.go_on(one, one.at + timedelta(hours=1))
+    for command in ("tree", "show", "resume"):
+        told = run(command, one.id).stderr
+        for file in (own, taken):
+            assert f"went on with the session, too, in {file}; {newest} lacks that" in told, command
+    whole, part = len(one.prompts), len(one.prompts) - 2
+    assert f"{part} in this file, {whole} with its other copies" in done("show", one.id)
+    assert row_of(one)["turns"] == whole
+    done("backup")
+    told = run("tree", one.id)
+    assert f"{whole} prompts" in told.stdout
+    assert "went on" not in told.stderr
+    assert f"turns          {whole}\n" in done("show", one.id)
+    assert third not in told.stdout
+
+
+@pytest.mark.parametrize("agent", MODELS)
+def test_a_conflict_copy_that_went_on_is_named_until_a_backup_has_both(
+    top: Path, agent: str
+) -> None:
+    made = MadeHome(top, 4)
+    one = made.of(agent)[0]
+    older = diverged(made, one, CONFLICTS[0], copy_is_newer=False)
+    own = str(one.file)
+    for command in ("tree", "show"):
+        assert (
+            f"went on with the session, too, in {older}; {own} lacks" in run(command, one.id).stderr
+        )
+    assert "1 copy that went on" in done("ls")
+    done("backup")
+    for command in ("tree", "show"):
+        assert "went on" not in run(command, one.id).stderr
+    assert f"turns          {len(one.prompts)}\n" in done("show", one.id)
+
+
+@pytest.mark.parametrize("agent", MODELS)
+def test_what_only_the_backup_has_is_named_as_soon_as_the_file_went_on(
+    top: Path, agent: str
+) -> None:
+    made = MadeHome(top, 8)
+    one = with_turns(made, agent)
+    done("backup")
+    made.cut(one)
+    made.go_on(one, one.at + timedelta(days=1))
+    (kept,) = (copy["file"] for copy in row_of(one)["copies"] if copy["importedFrom"])
+    for command in ("tree", "show", "resume"):
+        told = run(command, one.id).stderr
+        assert f"{kept} has content that {one.file} lacks, such as" in told, command
+    assert "backed up, with more" in done("ls")
+    assert f"2 in this file, {len(one.prompts)} with its other copies" in done("show", one.id)

@@ -98,7 +98,7 @@ class MadeHome:
     def cut(self, one: Conversation) -> None:
         """The file of a conversation loses all but its first turn."""
         lines = one.file.read_text().splitlines(keepends=True)
-        one.file.write_text("".join(lines[: _HEADS[one.agent] + _LINES[one.agent]]))
+        one.file.write_text("".join(lines[: HEADS[one.agent] + LINES[one.agent]]))
         one.also.clear()
 
     def _id(self) -> str:
@@ -278,8 +278,8 @@ def _pi(
 
 
 _TURNS = {"claude-code": _claude, "codex": _codex, "gemini": _gemini, "pi": _pi}
-_HEADS = {"claude-code": 0, "codex": 1, "gemini": 1, "pi": 1}
-_LINES = {"claude-code": 2, "codex": 5, "gemini": 3, "pi": 2}
+HEADS = {"claude-code": 0, "codex": 1, "gemini": 1, "pi": 1}
+LINES = {"claude-code": 2, "codex": 5, "gemini": 3, "pi": 2}
 """The lines of a turn."""
 _FILES = {
     "claude-code": ".claude/projects/{cwd}/{id}.jsonl",
