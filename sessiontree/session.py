@@ -537,7 +537,7 @@ class Session(metaclass=KnowsNearNames):
             if identity == file.original.identity and (damage.offset, damage.kind) not in met:
                 met.add((damage.offset, damage.kind))
                 found.append(damage)
-        return sorted(found, key=lambda damage: damage.offset)
+        return sorted(found, key=lambda damage: (damage.offset, damage.kind))
 
     @property
     def notes(self) -> list[Note]:

@@ -209,7 +209,8 @@ class ContextBuilder:
             visible = _visible(path, self._warnings)
             first, parts = visible[:1], [Contribution(visible[1:])]
         parts = parts or [Contribution(path.entries)]
-        self._warnings += [_GAP.format(uuid) for part in parts for uuid in part.joined]
+        joined = chain(_joined_in(first), *(part.joined for part in parts))
+        self._warnings += map(_GAP.format, joined)
         types = {kind for part in parts for kind in part.types}
         plain = _REBUILD.isdisjoint(types)
         self._edits: dict[str, Any] = {}
@@ -281,21 +282,18 @@ class ContextBuilder:
 
     def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
         """For each message: the entry on this path, the message, its source."""
-        seen: set[str] = set()
         merged = _Merged({entry.uuid for entry in visible})
         for entry in visible:
             self._note_setting(entry)
             if entry.type == "merge":
-                for message, source in self._merge(entry, seen, merged):
+                for message, source in self._merge(entry, merged):
                     yield entry, message, source
                 continue
             own = self._edited(entry, self._edits, self._blocks)
             if own is not None and self._is_kept(own):
                 yield entry, own, entry
 
-    def _merge(
-        self, merge: Entry, seen: set[str], merged: _Merged
-    ) -> Iterator[tuple[Message, Entry]]:
+    def _merge(self, merge: Entry, merged: _Merged) -> Iterator[tuple[Message, Entry]]:
         """What a merge contributes, merges inside it included, each entry once."""
         frames: list[tuple[Entry | None, Iterator[Entry], dict[str, Any], Blocks]] = [
             (None, iter([merge]), self._edits, self._blocks)
@@ -308,10 +306,6 @@ class ContextBuilder:
                 if outer is not None:
                     merged.finish(outer)
                 continue
-            is_merged = len(frames) > 1
-            if entry.uuid in seen or (is_merged and entry.uuid in merged.own):
-                continue
-            seen.add(entry.uuid)
             is_whole = entry.get("summary") is not None or entry.uuid in edits
             if entry.type == "merge" and not is_whole:
                 if merged.is_finished(entry):  # all that it takes in was seen
@@ -322,7 +316,9 @@ class ContextBuilder:
                 self._contents.prepare(segment)
                 visible = [self._contents.whole(below) for below in segment]
                 inside = {**_edits(visible, self._warnings), **edits}
-                frames.append((entry, iter(visible), inside, Blocks(visible, self._warnings)))
+                added = merged.claim(visible)
+                self._warnings += [_GAP.format(uuid) for uuid in _joined_in(added)]
+                frames.append((entry, iter(added), inside, Blocks(added, self._warnings)))
                 continue
             message = self._edited(entry, edits, blocks)
             if message is not None and self._is_kept(message):
@@ -421,7 +417,7 @@ class _Merged:
     """
 
     def __init__(self, own: set[str]) -> None:
-        self.own = own  # the uuids of the entries on the path itself, which no merge adds again
+        self._known = own  # the uuids of the entries on the path itself, and of those added
         self._finished: set[tuple[Any, Any]] = set()
         self._read: dict[tuple[str, int], Entry] = {}
 
@@ -438,6 +434,12 @@ class _Merged:
     def finish(self, merge: Entry) -> None:
         """Note that a merge contributed all that it takes in."""
         self._finished.add(_ends_of(merge))
+
+    def claim(self, visible: Sequence[Entry]) -> list[Entry]:
+        """The entries of a merged path that its merge adds; no merge inside it adds them again."""
+        added = {entry.uuid: entry for entry in reversed(visible) if entry.uuid not in self._known}
+        self._known.update(added)
+        return list(reversed(added.values()))
 
     def take(self, merge: Entry, segment: Sequence[Entry]) -> list[Entry]:
         """Note the path that a merge takes in; entries read before are the same objects.
@@ -476,7 +478,7 @@ def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
     at = next(i for i in reversed(range(len(entries))) if entries[i] is compaction)
     kept_from = _first_kept(entries, at)
     if kept_from is None and not path.cut_above:
-        first_kept = compaction.get("firstKeptEntryUuid")
+        first_kept = compaction.as_stored.get("firstKeptEntryUuid")
         warnings.append(
             f"the first kept entry {first_kept} of compaction {compaction.uuid} is not on the "
             "path; only what follows the compaction is in the context"
@@ -495,7 +497,7 @@ def _visible_segment(entries: Sequence[Entry]) -> list[Entry]:
 
 def _first_kept(entries: Sequence[Entry], at: int) -> int | None:
     """The place of the first entry that a compaction keeps; its own place where it keeps none."""
-    first_kept = entries[at].get("firstKeptEntryUuid")
+    first_kept = entries[at].as_stored.get("firstKeptEntryUuid")
     return next((i for i in range(at, -1, -1) if entries[i].uuid == first_kept), None)
 
 

@@ -66,7 +66,7 @@ def _message_fault(data: Any) -> str | None:
         return f"no message: {error}"
     if not isinstance(data.get("content"), str | list | None):
         return f"a message whose content is a {type(data['content']).__name__}"
-    says = any(key in data for key in ("content", "output", "tool_calls"))
+    says = any(key in data for key in ("content", "output", "tool_calls", "sections"))
     if not says and kind_of(data) not in RESPONSES_ITEMS:
         return "a message without content"
     return None

@@ -272,9 +272,13 @@ class SpilledBody(Mapping[str, Any]):
     def _places(self, key: str) -> Any:
         """The places of one key; `spilled` itself where it is malformed."""
         spilled = self.stored["spilled"]
-        if not isinstance(spilled, list) or not all(map(_has_path, spilled)):
+        if not isinstance(spilled, list) or not all(map(self._has_key, spilled)):
             return spilled
         return [place for place in spilled if place[0][0] == key]
+
+    def _has_key(self, place: Any) -> bool:
+        key = place[0][0] if _has_path(place) else None
+        return isinstance(key, str) and key in self.stored
 
     def __contains__(self, key: object) -> bool:
         return key in self.stored

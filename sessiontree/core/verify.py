@@ -45,6 +45,11 @@ def is_sealed(line: bytes) -> bool:
     return line[-11:] == b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH])
 
 
+def _is_header(line: bytes, offset: int) -> bool:
+    found = decode(line.removesuffix(b"\n"), offset, ignore)
+    return found is not None and found.type == HEADER
+
+
 class Verification:
     """A verification in progress: `take` lines, then `finish`. Every finding is reported."""
 
@@ -83,7 +88,7 @@ class Verification:
 
     def look_into(self, line: bytes, offset: int) -> None:
         """Report what is wrong with an unsound line that was taken by `take_structure`."""
-        if self._tree.row_at(offset) == NO_ROW:
+        if self._tree.row_at(offset) == NO_ROW and not _is_header(line, offset):
             return
         if is_sealed(line):
             check_text(line, offset, self._report)

@@ -391,7 +391,7 @@ class Cursor:
 
 def _first_kept(entry: Entry) -> str | None:
     """The uuid of the first entry that a compaction keeps; None for any other entry."""
-    kept = entry.get("firstKeptEntryUuid") if entry.type == "compaction" else None
+    kept = entry.as_stored.get("firstKeptEntryUuid") if entry.type == "compaction" else None
     return kept if isinstance(kept, str) else None
 
 
@@ -420,7 +420,7 @@ class Path:
     def __init__(self, leaf: Entry, walk: Walk, header: Entry, keep: int) -> None:
         with gc_paused():
             self._parts, compaction = _read(leaf, walk, keep)
-        until = compaction.get("firstKeptEntryUuid") if compaction else None
+        until = compaction.as_stored.get("firstKeptEntryUuid") if compaction else None
         self._entries: list[Entry] = []  # all of them, once they were asked for
         self._added: list[Entry] = []  # those below the parts
         self._leaf = leaf
@@ -548,7 +548,7 @@ def _read(leaf: Entry, walk: Walk, keep: int) -> tuple[list[Contribution], Entry
         if compaction is None and "compaction" in types:
             above = max(at for at, entry in enumerate(entries) if entry.type == "compaction")
             compaction = entries[above]
-            until = compaction.get("firstKeptEntryUuid")
+            until = compaction.as_stored.get("firstKeptEntryUuid")
             above += until == compaction.uuid
         if compaction is not None:
             first = next((at for at in range(above - 1, -1, -1) if entries[at].uuid == until), None)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -398,6 +399,9 @@ def foreign_refusal(agent: Agent, path: str) -> ForeignFormatError:
     )
 
 
+_PLACE: Final = attrgetter("offset", "kind")  # the order of findings
+
+
 class Headless:
     """A file without a header, as it is now; see `SessionFile`."""
 
@@ -422,7 +426,7 @@ class Headless:
         for each in damage:
             line, offset = self.place(each.line, each.offset)
             found.append(replace(each, line=line, offset=offset))
-        return sorted(found, key=lambda each: each.offset)
+        return sorted(found, key=_PLACE)
 
     @property
     def _loss(self) -> Damage:
@@ -557,7 +561,7 @@ class Migrated:
             for each in self._damage
             if each.offset not in no_entries or each.kind in _OF_ANY_LINE
         ]
-        return sorted([*of_lines, *found], key=lambda each: each.offset)
+        return sorted([*of_lines, *found], key=_PLACE)
 
     def original_line(self, entry: Entry) -> bytes:
         row = count_newlines(self.log.read, 0, entry.offset)

@@ -26,6 +26,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from sessiontree.core import jsonbytes
 from sessiontree.core.codec import decode, encode, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
 from sessiontree.core.entry import (
@@ -111,7 +112,7 @@ def verify(
     for (start, stop), offsets in zip(shares, found, strict=True):
         for offset, block in whole_lines(log.read, start, stop):
             take(block, offset)
-            if may_name_blob(block):
+            if _may_need_blob(block):
                 _note_blobs(block, offset, view.report, needed)
             if progress is not None:
                 progress(offset + len(block), view.size)
@@ -147,10 +148,14 @@ def unsound_in(log: Log, share: Share) -> list[int]:
     return [offset for lines in found for offset, _ in lines]
 
 
+def _may_need_blob(lines: bytes) -> bool:
+    return may_name_blob(lines) or jsonbytes.find(lines, b'"spilled"') >= 0
+
+
 def _note_blobs(block: bytes, offset: int, report: Report, needed: dict[Blob, int]) -> None:
     """Note the blobs that lines need, each with the offset of the first such line."""
     for line in lines_in(block):
-        entry = decode(line, offset, ignore) if may_name_blob(line) else None
+        entry = decode(line, offset, ignore) if _may_need_blob(line) else None
         if entry is not None:
             try:
                 check_spilled(entry.as_stored)

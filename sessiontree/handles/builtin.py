@@ -50,7 +50,6 @@ from sessiontree.core.header import id_in_name, id_of_name, is_folder_name
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type, media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
-from sessiontree.engine.names import lane_leaf
 from sessiontree.engine.opening import sniff_file
 from sessiontree.errors import (
     HandleCycleError,
@@ -335,7 +334,7 @@ def branch_leaf(handle: Handle, reader: TreeReader) -> Entry | None:
                 "to the last entry of one of them by a path",
                 str(handle),
             )
-        row = names.tips(tree)[rows[0]] if rows else lane_leaf(name, tree)
+        row = names.tips(tree)[rows[0]] if rows else tree.last_on(name)
         return None if row == NO_ROW else reader.entry_at(row)
 
 
@@ -369,7 +368,7 @@ class _Spent:
             for entry in session.cursor.up(leaf):
                 self.take(handle, 1, len(entry.line) + _content_beside(entry))
                 if first_kept is None and entry.type == "compaction":
-                    first_kept = entry.get("firstKeptEntryUuid")
+                    first_kept = entry.as_stored.get("firstKeptEntryUuid")
                 if entry.uuid == first_kept:
                     return
 
