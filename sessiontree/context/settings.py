@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sessiontree.core.blocks import Blocks, EntryContents, is_handle_of_message, role_of_entry
-from sessiontree.core.entry import Entry
+from sessiontree.core.blocks import (
+    Blocks,
+    EntryContents,
+    is_handle_of_message,
+    message_uuid,
+    role_of_entry,
+)
+from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.message import Message, system_text
 from sessiontree.errors import SessionTreeError
 
@@ -123,23 +129,32 @@ def _settings_of(entry: Entry, contents: EntryContents) -> dict[str, Any]:
 def settings_of_all(entries: Sequence[Entry], contents: EntryContents) -> dict[str, Any]:
     """The settings at the end of entries that follow each other.
 
-    Nothing is resolved above the last entry that is known to set the system text.
+    Nothing is resolved or read above the last entry that sets the system text.
     """
     settings: dict[str, Any] = {}
-    unsure: list[Entry] = []
-    for entry in entries:
-        found = _settings_of(entry, contents)
-        settings.update(found)
-        if "system" in found:
-            unsure.clear()
-        elif may_make_system(entry):
-            unsure.append(entry)
-    if unsure:
-        blocks = Blocks(map(contents.whole, entries), [])
-        texts = (made_system(entry, blocks, contents) for entry in reversed(unsure))
-        if (text := next((text for text in texts if text is not None), None)) is not None:
-            settings["system"] = text
+    for entry in reversed(entries):
+        if "system" in settings and _is_system(entry):
+            continue
+        for key, value in _settings_of(entry, contents).items():
+            settings.setdefault(key, value)
+        if "system" not in settings and may_make_system(entry):
+            blocks = Blocks(map(contents.whole, _pieces_beside(entry, entries)), [])
+            if (text := made_system(entry, blocks, contents)) is not None:
+                settings["system"] = text
     return settings
+
+
+def _is_system(entry: Entry) -> bool:
+    message = entry.message_as_stored if entry.type == "message" else None
+    return isinstance(message, dict) and message.get("role") == "system"
+
+
+def _pieces_beside(end: Entry, entries: Sequence[Entry]) -> list[Entry]:
+    """The pieces of the message that an entry ends; none for an entry of another type."""
+    if end.type != "message_end":
+        return []
+    pieces = (entry for entry in entries if entry.type in PIECES)
+    return [entry for entry in pieces if message_uuid(entry) == message_uuid(end)]
 
 
 class EffectiveSettings:
