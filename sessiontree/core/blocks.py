@@ -83,14 +83,20 @@ NOT_OF_MESSAGE: Final = RESERVED | {REWRITTEN, "metadata", "messageUuid", "role"
 
 def ordered(members: Sequence[Entry]) -> tuple[list[Entry], Entry | None]:
     """The `block` entries of a message that count, in order, and the `message_end` that counts."""
+    blocks = numbered(members)
+    end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
+    return [blocks[index] for index in sorted(blocks)], end
+
+
+def numbered(members: Sequence[Entry]) -> dict[float, Entry]:
+    """The `block` entries of a message that count, by their index."""
     blocks: dict[float, Entry] = {}
     for place, entry in enumerate(members):
         if entry.type == "block":
             index = entry.get("index")
             is_number = isinstance(index, int | float) and not isinstance(index, bool)
             blocks[index if is_number else place] = entry
-    end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
-    return [blocks[index] for index in sorted(blocks)], end
+    return blocks
 
 
 class ShownHandle(NamedTuple):

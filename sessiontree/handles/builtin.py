@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 from sessiontree.context.fold import custom_message, summary_message
 from sessiontree.context.resolved import ResolvedHandle, is_shown, message_of, only_named
 from sessiontree.core.blocks import Resolution as Contribution
-from sessiontree.core.blocks import ShownHandle, message_uuid, role_of_entry
-from sessiontree.core.entry import MAIN, SUMMARIES, Entry
+from sessiontree.core.blocks import ShownHandle, message_uuid, numbered, ordered, role_of_entry
+from sessiontree.core.entry import MAIN, PIECES, SUMMARIES, Entry
 from sessiontree.core.handle import (
     MEDIA_TYPE,
     Handle,
@@ -694,7 +694,7 @@ def block_of(
     if isinstance(block, dict):
         return {"role": streamed.role, "content": [block]}
     if streamed.is_there:
-        raise _no_block(handle, len(streamed.indices))
+        raise _no_block(handle, len(streamed.blocks))
     return None
 
 
@@ -716,30 +716,19 @@ def _no_block(handle: Handle, count: int) -> TargetMissingError:
 
 
 class _Streamed:
-    """A message that was written block by block; reading it reads the whole file."""
+    """A message that was written block by block."""
 
-    def __init__(self) -> None:
-        self.role = "assistant"
-        self.blocks: dict[int, Any] = {}
-        self.indices: set[int] = set()
-        self.is_there = False
+    def __init__(self, members: Sequence[Entry]) -> None:
+        self.blocks = {index: block.get("block") for index, block in numbered(members).items()}
+        self.is_there = bool(members)
+        _, end = ordered(members)
+        self.role = (end and role_of_entry(end)) or "assistant"
 
     @classmethod
     def read(cls, reader: TreeReader, uuid: str) -> Self:
-        found = cls()
-        for entry in reader.entries():
-            if entry.type in ("block", "message_end") and entry.get("messageUuid") == uuid:
-                found._add(entry)
-        return found
-
-    def _add(self, entry: Entry) -> None:
-        self.is_there = True
-        if isinstance(index := entry.get("index"), int):
-            self.indices.add(index)
-            if entry.type == "block":
-                self.blocks[index] = entry.get("block")
-        if entry.type == "message_end":
-            self.role = role_of_entry(entry) or self.role
+        """Read the whole file."""
+        pieces = (entry for entry in reader.entries() if entry.type in PIECES)
+        return cls([entry for entry in pieces if entry.get("messageUuid") == uuid])
 
 
 def _sessions(

@@ -313,3 +313,19 @@ def test_a_blob_whose_handle_is_an_object_is_copied_and_named(
     assert [found.kind for found in fork.verify()] == ["blob"]
     with Session.open(tmp_path / "fork.jsonl", readonly=True) as again:
         assert str(handle) in again.context().messages[1]["content"]
+
+
+def test_a_block_without_a_number_has_that_of_its_place(here: Session) -> None:
+    """As in a context (rule 3.19)."""
+    assert here.file is not None
+    here.append_message({"role": "user", "content": "hi"})
+    lines: list[dict[str, Any]] = [
+        {"type": "block", "uuid": "k1", "messageUuid": "m", "index": None, "block": BLOCKS[0]},
+        {"type": "message_end", "uuid": "k2", "messageUuid": "m", "role": "user"},
+        {"type": "message_end", "uuid": "k3", "messageUuid": "m", "role": 5},
+    ]
+    with Path(here.file).open("a") as file:
+        file.writelines(json.dumps({**line, "parentUuid": "u"}) + "\n" for line in lines)
+    with Session.open(here.file, readonly=True) as again:
+        data = found(again, Handle.block("here", "m", 0)).data
+    assert data == {"role": "assistant", "content": [BLOCKS[0]]}
