@@ -3,7 +3,7 @@
 A file is recognised by its content, not by its name. An agent's folder holds all that is known of
 it: its object (`agent.Agent`) in `__init__`, its reader, which translates a file line by line into
 version 2, so that every reading command works on it, and its writer. `base` has what readers
-share, `writing` what writers share; `atif` is a format without an agent.
+share, `writing` what writers share; `atif` is a format that no agent of its own has.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from sessiontree.agents.agent import Agent
+from sessiontree.agents.atif import Atif
 from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.agents.codex import Codex
 from sessiontree.agents.copilot import Copilot
@@ -32,7 +33,10 @@ AGENTS: Final[tuple[Agent, ...]] = (
     OpenCode(),
     Kilo(),
 )
-"""The agents, in the order of lists. A file is recognised by the last of them that claims it."""
+"""The agents, in the order of lists."""
+
+TRAJECTORY: Final = Atif()
+"""The format in which benchmarks keep the runs of any agent."""
 
 NAMES: Final = tuple(agent.name for agent in AGENTS)
 
@@ -42,10 +46,10 @@ OWN: Final = "sessiontree"
 OF_VERSION_1: Final = Pi.name
 """The agent that wrote files of version 1 of this format, too."""
 
-MAKERS: Final = (*NAMES, OWN)
-"""The programs that make sessions."""
+MAKERS: Final = (*NAMES, TRAJECTORY.name, OWN)
+"""The programs and formats that sessions come from."""
 
-TARGETS: Final = (*(agent.name for agent in AGENTS if agent.is_target), "atif")
+TARGETS: Final = tuple(agent.name for agent in (*AGENTS, TRAJECTORY) if agent.is_target)
 """The targets of a conversion."""
 
 if TYPE_CHECKING:
@@ -59,6 +63,11 @@ else:
 
 HEAD: Final = 64 * 1024
 """The bytes at the start of a file that are enough to recognise it."""
+
+
+def formats() -> tuple[Agent, ...]:
+    """Those whose files are read; a file is recognised by the last of them that claims it."""
+    return (*AGENTS, TRAJECTORY)
 
 
 def named(name: str | None) -> Agent | None:
@@ -77,9 +86,9 @@ def recognise(head: bytes) -> Agent | None:
 
     A sessiontree file of any version gives None.
     """
-    return next((agent for agent in reversed(AGENTS) if agent.reader.recognises(head)), None)
+    return next((agent for agent in reversed(formats()) if agent.reader.recognises(head)), None)
 
 
 def record_in(head: bytes) -> str | None:
     """What an agent keeps in a file with this start, in words, if it is no session."""
-    return next(filter(None, (agent.reader.record_in(head) for agent in AGENTS)), None)
+    return next(filter(None, (agent.reader.record_in(head) for agent in formats())), None)

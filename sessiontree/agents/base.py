@@ -204,6 +204,7 @@ class Reader(Protocol):
     message_key: str = ""  # the key of a line that has a message, if calls and results are apart
     parent_key: str = ""  # the key of a line that names the line above it
     session_keys: frozenset[str] = frozenset()  # keys of a line that say which session it is of
+    held_keys: frozenset[str] = frozenset()  # keys of a line that its entries have in another form
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -866,6 +867,7 @@ _CONTROL: Final = re.compile(rb"[\0-\x1f]")
 _EMPTY: Final = b"\0\r\t \xef\xbb\xbf"
 _BOM: Final = b"\xef\xbb\xbf"
 _decode_values: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_list: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string: Final = msgspec.json.Decoder(str).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -1038,6 +1040,66 @@ def whole_value(document: str, offset: int) -> bytes | None:
     except (ValueError, RecursionError):
         return None
     return document[offset:end].encode("latin-1")
+
+
+def items_of(document: bytes, key: str) -> Iterator[tuple[int, bytes]]:
+    """The offset and the bytes of each item of a list in a document.
+
+    Of a document that is cut or damaged they are those up to the first that is not whole.
+    """
+    try:
+        items = _decode_list(_decode_values(document).get(key, msgspec.Raw(b"[]")))
+    except _REFUSED:
+        yield from _items_of_start(document, key)
+        return
+    offset = 0
+    for raw in items:
+        item = bytes(raw)
+        offset = document.find(item, offset)
+        yield offset, item
+        offset += len(item)
+
+
+def _items_of_start(document: bytes, key: str) -> Iterator[tuple[int, bytes]]:
+    text = document.decode("latin-1")  # a character for each byte, so that offsets are equal
+    named = text.find(f'"{key}"')
+    at = text.find("[", named) + 1 if named >= 0 else 0
+    while at:
+        while text[at : at + 1] in (" ", "\t", "\r", "\n", ","):
+            at += 1
+        item = whole_value(text, at)
+        if item is None:
+            return
+        yield at, item
+        at += len(item)
+
+
+def lines_of_document(document: bytes, key: str, report: Report) -> Iterator[SourceLine]:
+    """The items of a list in a document, each as a line; a document that ends early is reported."""
+    end, number, counted = 0, 1, 0
+    for offset, item in items_of(document, key):
+        end = offset + len(item)
+        number, counted = number + document.count(b"\n", counted, offset), offset
+        yield SourceLine(LinePlace(0, number, offset), item)
+    if decode_leniently(without_zeros(document, START, report)) is None:
+        start = document.rfind(b"\n", 0, end) + 1
+        place = LinePlace(0, document.count(b"\n", 0, end) + 1, start)
+        report("cut short", place, "the document ends early, or is damaged from here on")
+
+
+def sound_document(document: bytes, key: str) -> tuple[bytes, str]:
+    """A document without NUL bytes around it, closed after the last whole item of a list.
+
+    Also what was changed, in words.
+    """
+    found: list[str] = []
+    bare = without_zeros(document, START, lambda *what: found.append(what[2]))
+    if decode_leniently(bare) is not None:
+        return bare, f"removed {found[0]}" if found else ""
+    items = [item for _, item in items_of(document, key)]
+    opening = leading_values(document) or Values({})
+    whole = {**opening.raws(), key: b"[%b]" % b",".join(items)}
+    return Values(whole).as_json(), f"closed the document after its {len(items):,} whole {key}"
 
 
 def prompt_text(message: Mapping[str, Any]) -> str | None:

@@ -35,7 +35,7 @@ from sessiontree.context.providers.values import RequestNotes, clean_value, obje
 from sessiontree.context.settings import may_make_system
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry, decode_object, seconds_of
+from sessiontree.core.entry import SUBAGENT, Entry, decode_object, seconds_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.limits import Budget
@@ -279,6 +279,17 @@ def subagents(source: SessionSource) -> dict[str | None, dict[str, Any]]:
         entry.lane: data
         for entry in entries
         if entry.get("customType") == "claude-code:subagent"
+        and isinstance(data := entry.get("data"), dict)
+    }
+
+
+def facts_of_lanes(source: SessionSource) -> dict[str | None, dict[str, Any]]:
+    """What the start of each subagent's lane says, by the lane, whichever agent wrote it."""
+    entries = map(source.stored, source.tree.rows_of_type("custom"))
+    return {
+        entry.lane: data
+        for entry in entries
+        if str(entry.get("customType")).endswith(SUBAGENT)
         and isinstance(data := entry.get("data"), dict)
     }
 

@@ -234,8 +234,9 @@ def import_(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """FILE is a session file of an agent that sessiontree reads, with those of its subagents, or a
-    folder of such files. The command never changes these files.
+    """FILE is a session file of an agent that sessiontree reads, with those of its subagents, a
+    trajectory of a benchmark (ATIF), or a folder of such files. The command never changes these
+    files.
 
     Each file becomes a session in the store, in the subfolder for the working directory of the
     session. With -o DIR, each file becomes a session in DIR itself, which is a folder or an

@@ -389,7 +389,7 @@ def _add_original(
     is_whole = entry.type == "custom" and entry.fields.get("data") == line.as_json()
     if not is_whole:
         left = _left_out(line, entry)
-        for key in reader.session_keys:
+        for key in reader.session_keys | reader.held_keys:
             left.pop(key, None)
         entry.put_original(left)
     if entry.type == "message" and reader.has_result_files:

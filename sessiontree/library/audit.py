@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.agents import AGENTS, OWN
+from sessiontree.agents import OWN, formats
 from sessiontree.agents.base import MADE_ANEW
 from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.bulk import KINDS, OTHER, RESULTS, sizes_of
@@ -288,7 +288,7 @@ class _FileAudit:
         rest = self._bytes - sum(self._kinds.values())
         kinds = {kind: self._kinds.get(kind, 0) for kind in KINDS}
         kinds[OTHER] = max(0, rest)
-        agent = next((agent.name for agent in AGENTS if agent.program == one.agent), OWN)
+        agent = next((agent.name for agent in formats() if agent.program == one.agent), OWN)
         return FileSize(agent, one.id, one.file, self._bytes, kinds)
 
     def _lines(self, file: str) -> None:

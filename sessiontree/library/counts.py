@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.agents import AGENTS, HEAD
+from sessiontree.agents import HEAD, formats
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.entry import decode_object, seconds_of
@@ -265,7 +265,7 @@ def _file_of_sums(one: SessionInfo) -> str | None:
 
 
 def _agent_of(one: SessionInfo) -> Agent | None:
-    return next((each for each in AGENTS if each.program == one.agent), None)
+    return next((each for each in formats() if each.program == one.agent), None)
 
 
 def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> FileCounts:

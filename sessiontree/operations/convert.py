@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.agents import TARGETS, named
+from sessiontree.agents import TARGETS, TRAJECTORY, named
 from sessiontree.agents.writing import PIECES, Loss, Losses, SideFile, Writer
 from sessiontree.context.fold import ContextBuilder
 from sessiontree.core import limits
@@ -412,9 +412,7 @@ def _opened(
         if cwd is not None:
             source.name_conversation(writer.session_id)
         return source, writer
-    from sessiontree.agents.atif import AtifWriter  # few sessions become a trajectory
-
-    return source, AtifWriter(source)
+    return source, TRAJECTORY.writer(source)
 
 
 def _write(fs: FileSystem, path: str, blocks: Iterator[bytes], beside: Sequence[SideFile]) -> None:

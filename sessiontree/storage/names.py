@@ -49,6 +49,7 @@ SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
 
 _CHAT_START: Final = "session-"
+_TRAJECTORY: Final = "trajectory.json"  # of a benchmark
 _CHATS: Final = "chats"
 
 LARGEST_RESULT: Final = 64 * 1024 * 1024
@@ -62,7 +63,7 @@ def is_session_name(name: str) -> bool:
     """Whether a file of this name should be a session."""
     if name == INDEX:
         return False
-    return name.endswith((SUFFIX, ".jsonl.zst")) or (
+    return name.endswith((SUFFIX, ".jsonl.zst", _TRAJECTORY)) or (
         name.endswith(".json") and name.startswith(_CHAT_START)
     )
 

@@ -19,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessiontree import Session
-from sessiontree.agents import AGENTS, HEAD, base, named
+from sessiontree.agents import HEAD, base, formats
 from sessiontree.core.message import repeated_by
 from sessiontree.core.usage import Spent
 from sessiontree.errors import SessionTreeError
@@ -52,7 +52,7 @@ def _sessions() -> Iterator[tuple[Path, base.Reader]]:
             facts = facts_of(str(file))
         except SessionTreeError:
             continue
-        for agent in AGENTS:
+        for agent in formats():
             if agent.program == facts.agent:
                 yield file, agent.reader
 
@@ -76,7 +76,7 @@ each_session = for_each(
 def test_a_file_is_of_one_agent_wherever_its_end_is_cut() -> None:
     for file, reader in SESSIONS:
         head = _content(file)[:HEAD]
-        claimed = [agent.name for agent in AGENTS if agent.reader.recognises(head)]
+        claimed = [agent.name for agent in formats() if agent.reader.recognises(head)]
         assert claimed == [reader.name], file
         whole = reader.facts(head, head)
         for cut in range(0, len(head), max(1, len(head) // CUTS)):
@@ -164,8 +164,8 @@ def test_an_import_decodes_a_line_once_and_is_the_translation(
 def test_a_session_that_is_written_for_its_agent_says_the_same(
     file: Path, reader: base.Reader, tmp_path: Path
 ) -> None:
-    agent, made = named(reader.name), tmp_path / "made.jsonl"
-    assert agent is not None
+    agent = next(agent for agent in formats() if agent.name == reader.name)
+    made = tmp_path / "made.jsonl"
     with warnings.catch_warnings(), Session.open(file, readonly=True) as session:
         warnings.simplefilter("ignore")
         if not agent.is_target or not session.context().messages:

@@ -239,15 +239,7 @@ class GeminiReader(base.Reader):
         if not _is_document(line for _, line in source.lines()):
             return None
         text = b"\n".join(line for _, line in source.lines())
-        found: list[str] = []
-        bare = base.without_zeros(text, base.START, lambda *what: found.append(what[2]))
-        if decode_leniently(bare) is not None:
-            return bare, f"removed {found[0]}" if found else ""
-        messages = [message for _, message in _messages_of(text)]
-        opening = base.leading_values(text) or base.Values({})
-        whole = {**opening.raws(), "messages": b"[%b]" % b",".join(messages)}
-        what = f"closed the document after its {len(messages):,} whole messages"
-        return base.Values(whole).as_json(), what
+        return base.sound_document(text, "messages")
 
     def tally(self) -> Tally:
         return GeminiTally()
@@ -281,15 +273,8 @@ class GeminiReader(base.Reader):
         lines = base.LineMaker(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(lines, source)
         yield chat.header(base.SourceLine(base.START, text), opening, _project_in(source))
-        end, number, counted = 0, 1, 0
-        for offset, message in _messages_of(text):
-            end = offset + len(message)
-            number, counted = number + text.count(b"\n", counted, offset), offset
-            yield from chat.take(base.SourceLine(base.LinePlace(0, number, offset), message))
-        if decode_leniently(base.without_zeros(text, base.START, report)) is None:
-            start = text.rfind(b"\n", 0, end) + 1
-            place = base.LinePlace(0, text.count(b"\n", 0, end) + 1, start)
-            report("cut short", place, "the document ends early, or is damaged from here on")
+        for line in base.lines_of_document(text, "messages", report):
+            yield from chat.take(line)
         yield from chat.finish()
         yield from _subagents(source, lines, chat)
 
@@ -813,24 +798,11 @@ def _takes_lines(lines: Iterable[bytes]) -> bool:
 
 def _messages_of(document: bytes) -> Iterator[tuple[int, bytes]]:
     """The offset and the bytes of each whole message of a document."""
-    try:
-        whole = _decode_document(document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        yield from _messages_of_start(document)
-        return
-    offset = 0
-    for raw in whole.messages:
-        message = bytes(raw)
-        offset = document.find(message, offset)
-        yield offset, message
-        offset += len(message)
+    return base.items_of(document, "messages")
 
 
 class _Document(msgspec.Struct):
     messages: list[msgspec.Raw] = []
-
-
-_decode_document: Final = msgspec.json.Decoder(_Document).decode
 
 
 class _Patch(msgspec.Struct):
@@ -838,18 +810,3 @@ class _Patch(msgspec.Struct):
 
 
 _decode_patch: Final = msgspec.json.Decoder(_Patch).decode
-
-
-def _messages_of_start(document: bytes) -> Iterator[tuple[int, bytes]]:
-    """The same for a document that is cut or damaged."""
-    text = document.decode("latin-1")  # a character for each byte, so that offsets are equal
-    key = text.find('"messages"')
-    at = text.find("[", key) + 1 if key >= 0 else 0
-    while at:
-        while text[at : at + 1] in (" ", "\t", "\r", "\n", ","):
-            at += 1
-        message = base.whole_value(text, at)
-        if message is None:
-            return
-        yield at, message
-        at += len(message)

@@ -9,6 +9,8 @@ A step is the user's, the agent's or the system's. The agent's holds one respons
 parts with one `message.id`), its tool calls and their results. A step may grow until the next one
 follows; only results of its calls may come later.
 
+What the reader of trajectories kept of a step as it was is written as it was.
+
 The steps are made twice, for the totals at the beginning and to be written. None is kept.
 
 The format: https://harborframework.com/docs/trajectory-format
@@ -26,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sessiontree.agents import writing
+from sessiontree.agents.atif.reader import CALL, RESULT, STEP, TRAJECTORY, UNNAMED
 from sessiontree.context.providers import reading
 from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.providers.values import clean_text, clean_value
@@ -45,6 +48,9 @@ from sessiontree.core.message import (
 from sessiontree.core.usage import usage_of
 
 SCHEMA: Final = "ATIF-v1.7"
+
+_TOTAL: Final = "final_metrics"
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 Step = dict[str, Any]
 
@@ -93,11 +99,12 @@ class AtifWriter:
         self._images: dict[str, bytes] = {}
         self._folder = ""
         self._model = writing.text_in(source.model_id())
-        self._calls = {
-            lane: data.get("toolUseId") for lane, data in writing.subagents(source).items()
-        }
+        facts = writing.facts_of_lanes(source)
+        self._calls = {lane: data.get("toolUseId") for lane, data in facts.items()}
+        self._abouts = {lane: _about(data) for lane, data in facts.items()}
         none = bytearray(len(source.tree))
-        self._main = _WorkLine(source.id, source.path(source.leaf), none, {})
+        about = _about(source.metadata)
+        self._main = _WorkLine(source.id, source.path(source.leaf), none, {}, about)
         self._survey(self._main)
         if not self._main.touched:
             raise writing.no_message(source, "trajectory")
@@ -140,7 +147,9 @@ class AtifWriter:
                 for call, lane in line.lanes.get(step["step_id"], ()):
                     _refer(step, call, lane)
                 yield writing.json_of(self._with_paths(step))
-        end = {"final_metrics": line.totals, **line.more}
+        before = line.about.get(_TOTAL)
+        own = before.get("extra") if isinstance(before, dict) else None
+        end = {_TOTAL: {**line.totals, **({"extra": own} if own else {})}, **line.more}
         yield b"]," + writing.json_of(end)[1:-1]
 
     def _with_paths(self, value: Any) -> Any:
@@ -220,13 +229,17 @@ class AtifWriter:
             "session_id": self._source.id or writing.UNKNOWN,
             "trajectory_id": line.id or writing.UNKNOWN,
             "agent": agent,
+            **{key: value for key, value in line.about.items() if key != _TOTAL},
         }
 
     def _lines_of_lanes(self, own: bytearray) -> list[_WorkLine]:
         source = self._source
         found: list[_WorkLine] = []
         for lane, tips in writing.durable_lanes(source):
-            line = _WorkLine(lane, source.path(tips[-1]), own, {"extra": {"lane": lane}})
+            about = self._abouts.get(lane, {})
+            more = {} if about else {"extra": {"lane": lane}}
+            id = str(about.get("trajectory_id", lane))
+            line = _WorkLine(id, source.path(tips[-1]), own, more, about)
             source.room.take(len(line.rows))
             self._survey(line)
             if line.is_copied:
@@ -237,7 +250,7 @@ class AtifWriter:
             call = self._calls.get(lane)
             if isinstance(call, str) and call in self._main.callers:
                 step = self._main.callers[call]
-                self._main.lanes.setdefault(step, []).append((call, lane))
+                self._main.lanes.setdefault(step, []).append((call, id))
         return found
 
     def _save_image(self, media: reading.Media) -> str | None:
@@ -277,6 +290,7 @@ class _WorkLine:
     rows: array[int]
     shared: bytearray  # for each row of the session 1 if the main trajectory has it
     more: Mapping[str, Any]  # further keys of the trajectory
+    about: Mapping[str, Any]  # its keys, if it was read from a trajectory
     touched: array[int] = field(default_factory=lambda: array("I"))
     callers: dict[str, int] = field(default_factory=dict)  # by call: the first step that made it
     totals: dict[str, Any] = field(default_factory=dict)
@@ -312,6 +326,9 @@ class _Steps:
             self._add("system", self._content(pieces), entry)
         else:
             self._turn(message, entry, effort)
+        if len(self.touched) > before and isinstance(own := message.get(STEP), dict):
+            step = self.steps[-1]
+            step.update({**own, "extra": {**(own.get("extra") or {}), **step["extra"]}})
         for step in self.steps if copied else ():
             if step["step_id"] > before:
                 step["is_copied_context"] = True
@@ -331,12 +348,14 @@ class _Steps:
         response: list[reading.Part] = []
         for side, part in self._reading.parts_of(message):
             if isinstance(part, reading.Result):
-                self._add_result(part, entry)
+                self._add_result(part, entry, message)
             else:
                 (response if side == "assistant" else user).append(part)
         if response or role_of(message) == "assistant":
             self._respond(response, message, entry, effort)
-        if user:
+        if user and UNNAMED in message and self.steps:
+            self._observe(self.steps[-1], user, message, entry)
+        elif user:
             self._add("user", self._content(user), entry)
 
     def _add(self, source: str, message: Any, entry: Entry) -> Step:
@@ -382,6 +401,8 @@ class _Steps:
         for part in pieces:
             if isinstance(part, reading.SentCall):
                 self._add_call(step, part.id, part.name, writing.arguments_of(part))
+                if part.stored is not None and isinstance(own := part.stored.get(CALL), dict):
+                    step["tool_calls"][-1].update(own)
             elif isinstance(part, reading.ProviderBlock):
                 self._hosted(step, part, entry)
 
@@ -403,17 +424,33 @@ class _Steps:
             text = reading.TextPart(clean_text(json_text(block.get("content"))))
             self._add_result(reading.Result(part.id, (text,)), entry)
 
-    def _add_result(self, result: reading.Result, entry: Entry) -> None:
+    def _add_result(
+        self, result: reading.Result, entry: Entry, message: Mapping[str, Any] = _NOTHING
+    ) -> None:
         step = self._open.pop(result.id, None)
-        extra = {"entry": entry.uuid, **({"isError": True} if result.failed else {})}
-        found: dict[str, Any] = {"content": self._content(result.parts), "extra": extra}
+        is_unnamed = UNNAMED in message
+        if is_unnamed and not result.parts:
+            return
         if step is None:
             self._losses.add("a result whose call is not on the path is a step of the system")
             step = self._add("system", "A tool's result, without its call.", entry)
-        else:
+            is_unnamed = True
+        found = self._observe(step, result.parts, message, entry)
+        if result.failed:
+            found["extra"]["isError"] = True
+        if not is_unnamed:
             found["source_call_id"] = clean_text(result.id)
-            self.touched[step["step_id"] - 1] = self._taken
+
+    def _observe(
+        self, step: Step, parts: Iterable[reading.Part], message: Mapping[str, Any], entry: Entry
+    ) -> dict[str, Any]:
+        """Add a result to the observation of a step, and return it."""
+        own = kept if isinstance(kept := message.get(RESULT), dict) else {}
+        found: dict[str, Any] = {"content": self._content(parts), **own}
+        found["extra"] = {**(own.get("extra") or {}), "entry": entry.uuid}
         step.setdefault("observation", {"results": []})["results"].append(found)
+        self.touched[step["step_id"] - 1] = self._taken
+        return found
 
     def _content(self, pieces: Iterable[reading.Part]) -> Any:
         """Text; parts if there are images that can be shown."""
@@ -428,10 +465,23 @@ class _Steps:
         return "\n".join(part["text"] for part in made)
 
     def _media(self, media: reading.Media) -> dict[str, Any]:
+        source = (media.stored or {}).get("source")
+        if isinstance(source, dict) and isinstance(source.get("path"), str):  # of a trajectory
+            if "url" not in source:
+                self._losses.add("an image has the path that it had in the trajectory before")
+            kept = {key: source[key] for key in source if key not in ("type", "url")}
+            return {"type": "image", "source": kept}
         path = self._save_image(media) if media.kind == "image" else None
         if path is None:
             return {"type": "text", "text": self._losses.replaced(media)}
         return {"type": "image", "source": {"media_type": media.media_type, "path": path}}
+
+
+def _about(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a trajectory that was read, but its version."""
+    found = facts.get(TRAJECTORY)
+    keys = found.items() if isinstance(found, dict) else ()
+    return {k: v for k, v in keys if v is not None and k != "schema_version"}
 
 
 def _joined(one: Any, other: Any) -> Any:
@@ -465,4 +515,6 @@ def _refer(step: Step, call: str, lane: str) -> None:
     mine = next((r for r in results if r.get("source_call_id") == call), None)
     if mine is None:
         results.append(mine := {"source_call_id": call})
-    mine.setdefault("subagent_trajectory_ref", []).append({"trajectory_id": lane})
+    references = mine.setdefault("subagent_trajectory_ref", [])
+    if all(known.get("trajectory_id") != lane for known in references):
+        references.append({"trajectory_id": lane})
