@@ -1598,7 +1598,8 @@ class Session(metaclass=KnowsNearNames):
                 `gemini` a chat of Gemini CLI and `qwen` a session of Qwen Code, each with the
                 conversation of each branch. `atif`
                 makes a file in the Agent Trajectory Interchange Format 1.7 with
-                the current path, also with the messages that were compacted away.
+                the current path, also with the messages that were compacted away. `otel` makes
+                spans of OpenTelemetry, with all turns, as lines of OTLP in JSON.
             file: the new file; by default a file in the current directory, with a name that the
                 other program uses.
 

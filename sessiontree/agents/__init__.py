@@ -49,7 +49,10 @@ OF_VERSION_1: Final = Pi.name
 MAKERS: Final = (*NAMES, TRAJECTORY.name, OWN)
 """The programs and formats that sessions come from."""
 
-TARGETS: Final = tuple(agent.name for agent in (*AGENTS, TRAJECTORY) if agent.is_target)
+TRACE: Final = "otel"
+"""The target of a conversion to spans of OpenTelemetry."""
+
+TARGETS: Final = (*(agent.name for agent in (*AGENTS, TRAJECTORY) if agent.is_target), TRACE)
 """The targets of a conversion."""
 
 if TYPE_CHECKING:

@@ -412,7 +412,11 @@ def _opened(
         if cwd is not None:
             source.name_conversation(writer.session_id)
         return source, writer
-    return source, TRAJECTORY.writer(source)
+    if to == TRAJECTORY.name:
+        return source, TRAJECTORY.writer(source)
+    from sessiontree.operations.otel import OtelWriter  # few sessions become a trace
+
+    return source, OtelWriter(source, original.cursor)
 
 
 def _write(fs: FileSystem, path: str, blocks: Iterator[bytes], beside: Sequence[SideFile]) -> None:

@@ -524,7 +524,8 @@ class Convert(OfSession, kw_only=True):
         opt(
             "--to",
             choices=TARGETS,
-            help="The program, or 'atif': the Agent Trajectory Interchange Format.",
+            help="The program, or a format of exchange: 'atif' (Agent Trajectory Interchange "
+            "Format) or 'otel' (OpenTelemetry spans).",
         ),
     ]
     out: Annotated[Out, optional_for_people]
@@ -581,6 +582,12 @@ def convert(call: Call, given: Convert) -> Any:  # a ConversionResult, whose mod
       qwen         the conversation of each branch
       atif         the current path, also the messages that were compacted away
                    (ATIF is a format for training)
+      otel         all turns as spans: responses with tokens, model and provider; calls; subagents
+                   (OTLP in JSON lines, for Langfuse, Phoenix, or a collector)
+
+    The spans of otel have the texts of prompts, answers and calls. To send numbers only, delete
+    these attributes in your collector. To mask secrets, convert what 'export-branch --redact'
+    makes.
 
     To go on with a session in an agent, use 'resume', which puts the new file where the agent
     looks for its sessions.

@@ -318,7 +318,7 @@ _OF_PROMPTS: Final = (b'"user"', b'"typed"', b'"handle"', b':subagent"')
 
 
 def _taken(turning: TurnBuilder, drawn: EntryTree) -> Iterator[tuple[int, str]]:
-    for row, entry in _entries_in_order(drawn):
+    for row, entry in entries_in_order(drawn):
         turning.take(row, entry)
         yield row, entry.uuid
 
@@ -599,6 +599,10 @@ class TurnBuilder:
         self._copied[row] = time
         return True
 
+    def place_of(self, row: int) -> int:
+        """The place, in the outline, of the turn of a row that was taken; NO_ROW without a turn."""
+        return self._node_of[row]
+
     def number_of(self, row: int) -> int | None:
         """The number of the turn of a row that was taken; None without a turn."""
         node = self._node_of[row]
@@ -829,7 +833,7 @@ def _prompt(entry: Entry) -> str:
     return one_line(ends_of(text), TEXT) if len(text) > TEXT else preview(entry, width=TEXT)
 
 
-def _entries_in_order(drawn: EntryTree) -> Iterator[tuple[int, Entry]]:
+def entries_in_order(drawn: EntryTree) -> Iterator[tuple[int, Entry]]:
     """Yield each row with its entry, parents first, else in file order."""
     tree = drawn.tree
     if not tree.has_late_parents:

@@ -87,6 +87,7 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
     "convert to codex": ("convert", "FILE", "--to", "codex", "-o", "new.jsonl"),
     "convert to gemini": ("convert", "FILE", "--to", "gemini", "-o", "new.jsonl"),
     "convert to atif": ("convert", "FILE", "--to", "atif", "-o", "new.json"),
+    "convert to otel": ("convert", "FILE", "--to", "otel", "-o", "new.jsonl"),
     "copy": ("copy", "FILE", "copied.jsonl"),
     "sync": ("sync", "FILE", "grown.jsonl"),
     "resume in claude-code": ("resume", "./FILE", "--in", "claude-code", "--cwd", "."),
@@ -117,7 +118,8 @@ FOREIGN: Final[dict[str, tuple[str, ...]]] = {
             "fork",
         ),
         *("convert to pi", "convert to claude-code", "convert to codex", "convert to gemini"),
-        *("convert to atif", "resume in claude-code", "resume in codex", "export-branch"),
+        *("convert to atif", "convert to otel"),
+        *("resume in claude-code", "resume in codex", "export-branch"),
     )
 } | {
     "import": ("import", "FILE", "-o", "imported"),
