@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from sessiontree import __version__
 from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.terminal import out_bytes, tell, write
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import moment_of
 from sessiontree.edits.diff import lines_of
-from sessiontree.errors import SessionExistsError
+from sessiontree.errors import SessionExistsError, UsageError
 from sessiontree.history.edits import SessionFileUse
 from sessiontree.library.file_edits import Reason
 from sessiontree.library.file_history import BlamedLine, FileEdit, FileState
@@ -28,6 +29,13 @@ _MARKS: Final = {"exact": "=", "normalized": "~", "hunk": "?", "none": " "}
 @renders(BlamedLine)
 def _(call: CommandCall, found: Sequence[BlamedLine]) -> None:
     assert isinstance(call.given, Blame)
+    if call.given.format == "agent-trace":
+        if call.as_json:
+            raise UsageError("give --json for a list of lines, or --format agent-trace, not both")
+        from sessiontree.library.agent_trace import trace_record  # few ask for it
+
+        out_json(trace_record(call.given.path, found, __version__))
+        return
     if call.as_json:
         out_json_list(found)
         return

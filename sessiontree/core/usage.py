@@ -18,6 +18,7 @@ Invariants: a handle is not resolved, and a blob is not read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from operator import add, sub
@@ -218,6 +219,18 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def needs_price(self) -> bool:
         """Whether tokens were used whose cost nothing reports."""
         return bool(self.usage.tokens) and not (self.is_reported or self.is_covered)
+
+
+_PROVIDERS: Final = (
+    (re.compile(r"claude"), "anthropic"),
+    (re.compile(r"(chat)?gpt|codex|o\d"), "openai"),
+    (re.compile(r"gemini"), "google"),
+)
+
+
+def provider_of(model: str) -> str | None:
+    """The provider of a model by its name, for a message that names none; None if in doubt."""
+    return next((provider for start, provider in _PROVIDERS if start.match(model)), None)
 
 
 _OF_SESSION: Final = "session"

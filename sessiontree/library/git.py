@@ -122,6 +122,26 @@ class Repository:
             found[new] = commits[old - same[0][0]]
         return found
 
+    def revision_of(self, path: str, file: str) -> str | None:
+        """The current commit if it has a file as it is on the disk; else None.
+
+        Args:
+            path: the path of the file, below the top.
+            file: its path on the disk.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        committed = _ended(self.top, ("cat-file", "blob", f"HEAD:{path}"))
+        if committed.returncode:
+            return None
+        try:
+            with open(file, "rb") as opened:
+                is_same = opened.read() == committed.stdout
+        except OSError as error:
+            raise StorageError(f"{file} cannot be read: {error.strerror}", file) from error
+        return self._run("rev-parse", "HEAD").decode().strip() if is_same else None
+
     def _in_head(self, path: str) -> str:
         """The path of a file in the last commit, from which the index may have moved it."""
         if self._run("ls-tree", "--name-only", "-z", "--full-tree", "HEAD", path, may_fail=True):

@@ -17,7 +17,6 @@ same ids; a span never ends before it starts.
 from __future__ import annotations
 
 import hashlib
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.header import id_in_name
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, calls_of, json_text, role_of, system_text
-from sessiontree.core.usage import Spent
+from sessiontree.core.usage import Spent, provider_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.views.costs import spending
 from sessiontree.views.messages import repeated_in
@@ -62,13 +61,6 @@ _PROVIDERS: Final = {
     "xai": "x_ai",
 }
 """The names of providers that the conventions spell in another way."""
-
-_MODELS: Final = (
-    (re.compile(r"claude"), "anthropic"),
-    (re.compile(r"gpt|chatgpt|codex|o\d"), "openai"),
-    (re.compile(r"gemini"), "gcp.gemini"),
-)
-"""By the start of a model's name its provider, for agents that name none."""
 
 Span = dict[str, Any]
 Attributes = Mapping[str, Any]
@@ -436,9 +428,8 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _provider(model: str, named: str | None) -> str | None:
-    if named:
-        return _PROVIDERS.get(named, named)
-    return next((provider for start, provider in _MODELS if start.match(model)), None)
+    provider = named or provider_of(model)
+    return None if provider is None else _PROVIDERS.get(provider, provider)
 
 
 def _of_model(model: str, provider: str | None) -> dict[str, Any]:

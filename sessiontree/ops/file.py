@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -155,6 +155,21 @@ class Blame(OfFile):
     lines: Annotated[LineRange | None, Meta(description="Only these lines.")] = None
     since: Since = None
     prompts: Reasons = False
+    format: Annotated[
+        Literal["text", "agent-trace"],
+        opt(
+            "--format",
+            choices=("text", "agent-trace"),
+            help="The format: lines of text, or a record of Agent Trace in JSON.",
+        ),
+        only_for_people,
+    ] = "text"
+
+    @property
+    def path(self) -> str:
+        """The path in FILE, without its lines."""
+        named = _LINES.fullmatch(self.file)
+        return self.file if named is None or os.path.lexists(self.file) else named[1]
 
 
 class BlamedLines(Author, kw_only=True, omit_defaults=True):
@@ -202,6 +217,9 @@ def blame(call: Call, given: Blame) -> list[BlamedLine]:
       =   exact: the edit wrote this text here
       ~   normalized: a formatter changed the line since
       ?   hunk: an edit wrote this run of lines, but its place is not known
+
+    With --format agent-trace, the command prints a record of Agent Trace (agent-trace.dev): the
+    ranges of lines by conversation and model. Lines that no session explains are a person's.
     """
     path, lines = _with_lines(call, given)
     since = moment_of_parameter("since", given.since)

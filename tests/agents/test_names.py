@@ -26,8 +26,8 @@ ELSEWHERE: Final = {
     ("recording/recorder.py", "claude-code"): "the program of a stream, by its first event",
     ("recording/recorder.py", "codex"): "the program of a stream, by its first event",
     ("context/providers/reading.py", "claude"): "a family of models",
-    ("operations/otel.py", "claude"): "a family of models",
-    ("operations/otel.py", "gemini"): "a family of models",
+    ("core/usage.py", "claude"): "a family of models",
+    ("core/usage.py", "gemini"): "a family of models",
     **{("core/header.py", each.program): "the core refuses its file by name" for each in AGENTS},
 }
 """The strings that are not a fact about an agent, or that a lower room needs, with the reason."""
