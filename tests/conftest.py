@@ -47,6 +47,7 @@ for _variable in (
     "GEMINI_CLI_HOME",
     "QWEN_HOME",
     "COPILOT_HOME",
+    "CLINE_DIR",
 ):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)

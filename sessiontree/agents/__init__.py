@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.atif import Atif
 from sessiontree.agents.claude_code import ClaudeCode
+from sessiontree.agents.cline import Cline
 from sessiontree.agents.codex import Codex
 from sessiontree.agents.copilot import Copilot
 from sessiontree.agents.droid import Droid
@@ -32,6 +33,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     Copilot(),
     OpenCode(),
     Kilo(),
+    Cline(),
 )
 """The agents, in the order of lists."""
 

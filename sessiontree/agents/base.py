@@ -637,7 +637,7 @@ def first_line(head: bytes, keys: LineKeys) -> Values | None:
     if first is None or _has_some(first, keys):
         return first
     for line in _placed(head.lstrip(_EMPTY), MAX_ABOVE_HEADER):
-        if (found := _values_again(line.text)) is not None:
+        if (found := values_again(line.text)) is not None:
             return found
         if b"\0" in line.text:  # a database has lines of agents, too
             return first
@@ -867,7 +867,6 @@ _CONTROL: Final = re.compile(rb"[\0-\x1f]")
 _EMPTY: Final = b"\0\r\t \xef\xbb\xbf"
 _BOM: Final = b"\xef\xbb\xbf"
 _decode_values: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_list: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string: Final = msgspec.json.Decoder(str).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -964,7 +963,7 @@ def first_values(head: bytes) -> Iterator[Values]:
     """The objects at the start of a file; the last one may be cut and then lacks keys."""
     start = 0
     while (end := head.find(b"\n", start)) >= 0:
-        found = _values_again(head[start:end])
+        found = values_again(head[start:end])
         if found is None and head.find(b"{", start, end) >= 0:
             break
         if found is not None:
@@ -991,7 +990,7 @@ def _lines_again(head: bytes) -> Sequence[bytes]:
     return tuple(lines_in(head))
 
 
-_values_again: Final = lru_cache(maxsize=1)(values)
+values_again: Final = lru_cache(maxsize=1)(values)
 """Each format reads the first line twice: to recognise the file, then for its facts."""
 
 
@@ -1040,66 +1039,6 @@ def whole_value(document: str, offset: int) -> bytes | None:
     except (ValueError, RecursionError):
         return None
     return document[offset:end].encode("latin-1")
-
-
-def items_of(document: bytes, key: str) -> Iterator[tuple[int, bytes]]:
-    """The offset and the bytes of each item of a list in a document.
-
-    Of a document that is cut or damaged they are those up to the first that is not whole.
-    """
-    try:
-        items = _decode_list(_decode_values(document).get(key, msgspec.Raw(b"[]")))
-    except _REFUSED:
-        yield from _items_of_start(document, key)
-        return
-    offset = 0
-    for raw in items:
-        item = bytes(raw)
-        offset = document.find(item, offset)
-        yield offset, item
-        offset += len(item)
-
-
-def _items_of_start(document: bytes, key: str) -> Iterator[tuple[int, bytes]]:
-    text = document.decode("latin-1")  # a character for each byte, so that offsets are equal
-    named = text.find(f'"{key}"')
-    at = text.find("[", named) + 1 if named >= 0 else 0
-    while at:
-        while text[at : at + 1] in (" ", "\t", "\r", "\n", ","):
-            at += 1
-        item = whole_value(text, at)
-        if item is None:
-            return
-        yield at, item
-        at += len(item)
-
-
-def lines_of_document(document: bytes, key: str, report: Report) -> Iterator[SourceLine]:
-    """The items of a list in a document, each as a line; a document that ends early is reported."""
-    end, number, counted = 0, 1, 0
-    for offset, item in items_of(document, key):
-        end = offset + len(item)
-        number, counted = number + document.count(b"\n", counted, offset), offset
-        yield SourceLine(LinePlace(0, number, offset), item)
-    if decode_leniently(without_zeros(document, START, report)) is None:
-        start = document.rfind(b"\n", 0, end) + 1
-        place = LinePlace(0, document.count(b"\n", 0, end) + 1, start)
-        report("cut short", place, "the document ends early, or is damaged from here on")
-
-
-def sound_document(document: bytes, key: str) -> tuple[bytes, str]:
-    """A document without NUL bytes around it, closed after the last whole item of a list.
-
-    Also what was changed, in words.
-    """
-    found: list[str] = []
-    bare = without_zeros(document, START, lambda *what: found.append(what[2]))
-    if decode_leniently(bare) is not None:
-        return bare, f"removed {found[0]}" if found else ""
-    items = [item for _, item in items_of(document, key)]
-    opening = leading_values(document) or Values({})
-    whole = {**opening.raws(), key: b"[%b]" % b",".join(items)}
-    return Values(whole).as_json(), f"closed the document after its {len(items):,} whole {key}"
 
 
 def prompt_text(message: Mapping[str, Any]) -> str | None:

@@ -37,7 +37,6 @@ class _Shape(NamedTuple):
     values: tuple[tuple[str, object], ...] = ()
 
 
-_CLINE: Final = Stranger("Cline")
 _CONTINUE: Final = Stranger("Continue")
 _CRUSH: Final = Stranger("Crush")
 _GOOSE: Final = Stranger("Goose", "goose session export")
@@ -53,8 +52,6 @@ _AIDER: Final = Stranger("Aider")
 
 _EVENT: Final = frozenset({"id", "timestamp", "source"})  # of OpenHands
 _SHAPES: Final = (
-    _Shape(_CLINE, frozenset({"version", "updated_at", "agent", "sessionId", "origin"})),
-    _Shape(_CLINE, frozenset({"session_id", "started_at", "workspace_root", "enable_spawn"})),
     _Shape(_CONTINUE, frozenset({"sessionId", "title", "workspaceDirectory"})),
     _Shape(_KIMI, frozenset({"protocol_version", "created_at"}), (("type", "metadata"),)),
     _Shape(_KIMI, frozenset({"sessionId", "sessionDir", "workDir"})),

@@ -327,8 +327,8 @@ def resume(
     of another agent, or of sessiontree, and for one that the agent does not find from the working
     directory, 'resume' writes a copy where the agent looks for its sessions. 'resume' reports the
     copy, and what the agent cannot keep. It never replaces a file and never changes the session
-    itself. Droid, Copilot CLI, OpenCode and Kilo CLI continue only their own sessions, each in its
-    own folder.
+    itself. An agent for which sessiontree writes no files continues only its own sessions, each in
+    its own folder.
     """
     if runs and as_json:
         raise click.UsageError("--exec runs the command, and --json prints it; give one of them")

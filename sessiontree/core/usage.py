@@ -477,7 +477,10 @@ class EntryTally:
         self.counts = self._sums.counts
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
-        body = self._sums.decoded(line)
+        self.count(self._sums.decoded(line))
+
+    def count(self, body: Mapping[str, Any]) -> None:
+        """Count an entry, given its keys as stored."""
         kind = str(body.get("type"))
         message = body.get("message")
         fields = message if kind == "message" else body

@@ -303,7 +303,7 @@ def _edit_of(name: str, path: str, arguments: Mapping[str, Any]) -> Edit | None:
 
 _PAIRS: Final = (
     *(("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str")),
-    ("oldString", "newString"),
+    *(("oldString", "newString"), ("old_text", "new_text")),
 )
 
 
@@ -316,6 +316,8 @@ def _swaps(arguments: Mapping[str, Any]) -> Iterator[Replacement]:
             continue
         for old, new in _PAIRS:
             before, after = each.get(old), each.get(new, "")
+            if new == "new_text" in each and "insert_line" not in each:
+                before = each.get(old, "")  # Cline's editor makes a file so
             if isinstance(before, str) and isinstance(after, str):
                 many = (
                     each.get("replace_all") or each.get("replaceAll") or each.get("allow_multiple")

@@ -1,10 +1,11 @@
 """The session files in a folder and the folders in it, by their names.
 
 A session file is `….jsonl`, also those of most agents; Codex compresses old ones to `….jsonl.zst`,
-and the older chats of Gemini CLI are `session-….json`. What Claude Code keeps beside a session, in
-`<session id>/subagents` and `<session id>/tool-results`, is part of that session; so are the chats
-of subagents that Gemini CLI keeps beside `session-<time>-<start of id>.jsonl`, in `<session id>`,
-and the transcripts of subagents that Qwen Code keeps in `subagents/<session id>`, beside `chats`.
+the older chats of Gemini CLI are `session-….json`, and documents of messages `….messages.json`.
+What Claude Code keeps beside a session, in `<session id>/subagents` and `<session
+id>/tool-results`, is part of that session; so are the chats of subagents that Gemini CLI keeps
+beside `session-<time>-<start of id>.jsonl`, in `<session id>`, and the transcripts of subagents
+that Qwen Code keeps in `subagents/<session id>`, beside `chats`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def is_session_name(name: str) -> bool:
     """Whether a file of this name should be a session."""
     if name == INDEX:
         return False
-    return name.endswith((SUFFIX, ".jsonl.zst", _TRAJECTORY)) or (
+    return name.endswith((SUFFIX, ".jsonl.zst", ".messages.json", _TRAJECTORY)) or (
         name.endswith(".json") and name.startswith(_CHAT_START)
     )
 

@@ -23,14 +23,6 @@ MADE: Final = sorted(file for file in FIXTURES.rglob("*.json*") if file.is_file(
 
 EVENT: Final = {"id": "e", "timestamp": "2026-11-28T13:11:16", "source": "agent"}
 DOCUMENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    (
-        "Cline",
-        {"version": 1, "updated_at": "t", "agent": "lead", "sessionId": "s", "origin": {}},
-    ),
-    (
-        "Cline",
-        {"session_id": "s", "started_at": "t", "workspace_root": "/p", "enable_spawn": True},
-    ),
     ("Continue", {"sessionId": "s", "title": "t", "workspaceDirectory": "/p", "history": []}),
     ("Kimi Code", {"type": "metadata", "protocol_version": "1.5", "created_at": 1}),
     ("Kimi Code", {"sessionId": "s", "sessionDir": "/s", "workDir": "/p"}),

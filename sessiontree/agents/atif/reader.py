@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.agents import base
+from sessiontree.agents.document import elements_of, lines_of, made_whole
 from sessiontree.core.entry import SUBAGENT, decode_leniently, lane_of_subagent
 from sessiontree.core.message import begins_turn, block_text
 from sessiontree.core.usage import Sums, Tally
@@ -61,7 +62,7 @@ class AtifReader(base.Reader):
         root = _root(head) or base.Values({})
         created: str | None = None
         prompt: str | None = None
-        for _, text in base.items_of(head, _STEPS):
+        for _, text in elements_of(head, _STEPS):
             step = _object(text)
             created = created or _text(step.get("timestamp"))
             if step.get("source") == "user" and not prompt:
@@ -76,7 +77,7 @@ class AtifReader(base.Reader):
         return {}
 
     def whole_document(self, source: base.AgentSource) -> tuple[bytes, str] | None:
-        return base.sound_document(_document(source), _STEPS)
+        return made_whole(_document(source), _STEPS)
 
     def tally(self) -> Tally:
         return AtifTally()
@@ -85,13 +86,13 @@ class AtifReader(base.Reader):
         document = _document(source)
         root = base.values(document) or base.leading_values(document) or base.Values({})
         lines = base.LineMaker(self.name, report, _id(root) or "")
-        steps = list(base.items_of(document, _STEPS))
+        steps = list(elements_of(document, _STEPS))
         first = _object(steps[0][1]) if steps else {}
         facts = base.AgentFacts(created=_text(first.get("timestamp")))
         whole = base.SourceLine(base.START, document)
         yield lines.header(whole, facts, **{TRAJECTORY: _about(root)})
         run = _TrajectoryEntries(lines, root)
-        for line in base.lines_of_document(document, _STEPS, report):
+        for line in lines_of(document, _STEPS, report):
             yield from run.step(line)
         yield from run.below(document, 0)
 
@@ -270,7 +271,7 @@ class _TrajectoryEntries:
 
     def below(self, document: bytes, start: int) -> Iterator[base.EntryDraft]:
         """The entries of the subagents in a trajectory that begins at `start` in the file."""
-        for offset, text in base.items_of(document, _BELOW):
+        for offset, text in elements_of(document, _BELOW):
             root = base.values(text)
             if root is None:
                 continue
@@ -283,7 +284,7 @@ class _TrajectoryEntries:
             kept = {key: value for key, value in named.items() if value is not None}
             fields = {"customType": f"{self._lines.agent}{SUBAGENT}", "data": kept}
             yield run._entry("custom", line, fields, b"", None)
-            for place, step in base.items_of(text, _STEPS):
+            for place, step in elements_of(text, _STEPS):
                 at = base.LinePlace(0, 1, start + offset + place)
                 yield from run.step(base.SourceLine(at, step))
             yield from run.below(text, start + offset)

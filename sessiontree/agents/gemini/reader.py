@@ -25,7 +25,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
@@ -35,7 +34,7 @@ import orjson
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
-from sessiontree.agents import base
+from sessiontree.agents import base, document
 from sessiontree.agents.gemini.messages import (
     Results,
     calls_of,
@@ -132,9 +131,6 @@ _IN_HEADER: Final = frozenset(
 _MESSAGES: Final = frozenset({"user", "gemini"})
 _NOTES: Final = frozenset({"info", "warning", "error"})
 
-_KEYS: Final = ("sessionId", "projectHash", "startTime", "lastUpdated")
-"""The keys at the start of a document."""
-
 _LINE_KEYS: Final = (
     frozenset({"sessionId", "projectHash"}),
     frozenset({"id", "timestamp", "type"}),
@@ -222,7 +218,11 @@ class GeminiReader(base.Reader):
             kept = [(at, b"" if at in left_out else line) for at, line in lines]
             return base.PartOfSource(source.name, kept, source.sidecar)
         text = b"\n".join(line for _, line in lines)
-        messages = list(_messages_of(text)) if decode_leniently(text) is not None else []
+        messages = (
+            list(document.elements_of(text, "messages"))
+            if decode_leniently(text) is not None
+            else []
+        )
         left_out = _not_needed(messages, may_match)
         parts: list[bytes] = []
         end = 0
@@ -238,8 +238,7 @@ class GeminiReader(base.Reader):
     def whole_document(self, source: base.AgentSource) -> tuple[bytes, str] | None:
         if not _is_document(line for _, line in source.lines()):
             return None
-        text = b"\n".join(line for _, line in source.lines())
-        return base.sound_document(text, "messages")
+        return document.made_whole(document.text_in(source), "messages")
 
     def tally(self) -> Tally:
         return GeminiTally()
@@ -268,12 +267,12 @@ class GeminiReader(base.Reader):
         yield from _subagents(source, made, chat)
 
     def _document(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
-        text = b"\n".join(line for _, line in source.lines())
+        text = document.text_in(source)
         opening = base.values(text) or base.leading_values(text) or base.Values({})
         lines = base.LineMaker(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(lines, source)
         yield chat.header(base.SourceLine(base.START, text), opening, _project_in(source))
-        for line in base.lines_of_document(text, "messages", report):
+        for line in document.lines_of(text, "messages", report):
             yield from chat.take(line)
         yield from chat.finish()
         yield from _subagents(source, lines, chat)
@@ -654,19 +653,8 @@ def _beside(new: list[_Turn], old: list[_Turn]) -> Iterator[tuple[_Turn, _Turn]]
 
 
 def _first(head: bytes) -> base.Values:
-    line, _, rest = head.partition(b"\n")
-    if rest and (found := base.values(line)) is not None:
-        return found
-    return _leading(head[:_OPENING]) or next(base.first_values(head), None) or base.Values({})
-
-
-@lru_cache(maxsize=1)  # used to recognise a document and then for its facts
-def _leading(opening: bytes) -> base.Values | None:
-    keys, found_list, _ = opening.partition(b'\n  "messages": [')
-    before = base.values(keys.rstrip(b",") + b"}") if found_list else None
-    if before is not None and all(key in before for key in _KEYS):
-        return before
-    return base.leading_values(opening)
+    found = document.first_keys(head)
+    return found if any(found) else next(base.first_values(head), found)
 
 
 def _summary_in(line: bytes) -> str | None:
@@ -731,7 +719,7 @@ def _cwd(opening: base.Values) -> str | None:
 def _first_prompt(head: bytes) -> str | None:
     messages: Iterator[bytes]
     if _is_document(head.split(b"\n")):
-        messages = (text for _, text in _messages_of(head))
+        messages = (text for _, text in document.elements_of(head, "messages"))
     else:
         messages = _messages_in(base.lines_in(head, _LINE_KEYS))
     first = FirstPrompt()
@@ -796,17 +784,12 @@ def _takes_lines(lines: Iterable[bytes]) -> bool:
     return b'"messages"' in opening.partition(b'"$set"')[0]  # in a log a line sets them
 
 
-def _messages_of(document: bytes) -> Iterator[tuple[int, bytes]]:
-    """The offset and the bytes of each whole message of a document."""
-    return base.items_of(document, "messages")
-
-
-class _Document(msgspec.Struct):
+class _Messages(msgspec.Struct):
     messages: list[msgspec.Raw] = []
 
 
 class _Patch(msgspec.Struct):
-    change: _Document = msgspec.field(name="$set")
+    change: _Messages = msgspec.field(name="$set")
 
 
 _decode_patch: Final = msgspec.json.Decoder(_Patch).decode
