@@ -48,6 +48,7 @@ for _variable in (
     "QWEN_HOME",
     "COPILOT_HOME",
     "CLINE_DIR",
+    "KIMI_CODE_HOME",
 ):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)

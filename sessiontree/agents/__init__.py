@@ -19,6 +19,7 @@ from sessiontree.agents.copilot import Copilot
 from sessiontree.agents.droid import Droid
 from sessiontree.agents.gemini import Gemini
 from sessiontree.agents.kilo import Kilo
+from sessiontree.agents.kimi import Kimi
 from sessiontree.agents.opencode import OpenCode
 from sessiontree.agents.pi import Pi
 from sessiontree.agents.qwen import Qwen
@@ -34,6 +35,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     OpenCode(),
     Kilo(),
     Cline(),
+    Kimi(),
 )
 """The agents, in the order of lists."""
 

@@ -48,8 +48,8 @@ class SequenceReader(base.Reader):
         """Whether a file that begins with these keys is the agent's."""
         raise NotImplementedError
 
-    def facts_in(self, first: base.Values) -> base.AgentFacts:
-        """What a list shows of a session, as far as the first line has it."""
+    def facts_in(self, first: base.Values, second: base.Values) -> base.AgentFacts:
+        """What a list shows of a session, as far as the first two lines have it."""
         raise NotImplementedError
 
     def about(self, first: base.Values) -> dict[str, Any]:
@@ -68,10 +68,16 @@ class SequenceReader(base.Reader):
         """The entries that mean something to a model."""
         raise NotImplementedError
 
+    def counts_in(self, line: base.Values) -> Iterator[LineEntry]:
+        """The entries that have something to count: prompts, models, tokens."""
+        return self.entries_in(line)
+
     def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
-        found, first = self.facts_in(self.first_in(head)), FirstPrompt()
+        lines, first = iter(self._lines_in(head)), FirstPrompt()
+        held = list(islice(lines, 1))
+        found = self.facts_in(self.first_in(head), *held or [base.Values({})])
         created = found.created
-        for line in self._lines_in(head):
+        for line in chain(held, lines):
             created = created or self.time_in(line)
             for entry in self.entries_in(line):
                 if entry.kind == "message" and begins_turn(entry.fields):
@@ -85,7 +91,7 @@ class SequenceReader(base.Reader):
     def tally(self) -> Tally:
         def counted(line: bytes) -> Iterator[Mapping[str, Any]]:
             for found in self._counted(line):
-                for kind, fields, own, at in self.entries_in(found):
+                for kind, fields, own, at in self.counts_in(found):
                     yield {
                         **fields,
                         "type": kind,
@@ -102,9 +108,10 @@ class SequenceReader(base.Reader):
             return
         first = line.values or base.leading_values(line.text) or base.Values({})
         held = list(islice(numbered, 1))
-        times = [self.time_in(each.values) for each in held if each.values is not None]
-        facts = self.facts_in(first)
-        facts = replace(facts, created=facts.created or next(iter(times), None))
+        second = held[0].values if held else None
+        second = second or base.Values({})
+        facts = self.facts_in(first, second)
+        facts = replace(facts, created=facts.created or self.time_in(second))
         facts = self.with_sidecar(facts, source.sidecar)
         lines = base.LineMaker(self.name, report, facts.id or "")
         derived = [facts.above] if facts.above else None

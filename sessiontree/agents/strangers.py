@@ -40,7 +40,6 @@ class _Shape(NamedTuple):
 _CONTINUE: Final = Stranger("Continue")
 _CRUSH: Final = Stranger("Crush")
 _GOOSE: Final = Stranger("Goose", "goose session export")
-_KIMI: Final = Stranger("Kimi Code")
 _OPENCLAW: Final = Stranger("OpenClaw")
 _EXPORT: Final = Stranger(
     "OpenCode or Kilo CLI as JSON",
@@ -53,8 +52,6 @@ _AIDER: Final = Stranger("Aider")
 _EVENT: Final = frozenset({"id", "timestamp", "source"})  # of OpenHands
 _SHAPES: Final = (
     _Shape(_CONTINUE, frozenset({"sessionId", "title", "workspaceDirectory"})),
-    _Shape(_KIMI, frozenset({"protocol_version", "created_at"}), (("type", "metadata"),)),
-    _Shape(_KIMI, frozenset({"sessionId", "sessionDir", "workDir"})),
     _Shape(_OPENCLAW, frozenset({"id", "timestamp"}), (("type", "session"), ("version", 4))),
     _Shape(_OPENHANDS, frozenset({"agent", "persistence_dir", "execution_status"})),
     *(_Shape(_OPENHANDS, _EVENT | {key}) for key in ("llm_message", "system_prompt")),

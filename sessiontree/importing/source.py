@@ -134,7 +134,8 @@ class ImportSource:
         """The id by the start of the file; a wrong one if the start does not hold it."""
         if self.reader is not None:
             head = self._file.head()
-            return self.session_id(self.reader.facts(head, b"").id or "")
+            facts = self.reader.with_sidecar(self.reader.facts(head, b""), self._file.sidecar)
+            return self.session_id(facts.id or "")
         assert self._view is not None
         return self.session_id(str(self._view.header.get("id") or ""))
 

@@ -9,22 +9,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from tests.agents.cleaning import DAY, cleaned
-from tests.agents.qwen_driver import WAIT, Json, call, text
-from tests.examples.model_server import model_server
+from tests.agents.played import PROMPT, SHOWN, played
+from tests.agents.qwen_driver import Json, call, text
 
 PROGRAM: Final = os.environ.get("CLINE", "")
 """The program `cline` of the npm package `cline`; empty without it."""
 
 SAMPLES: Final = Path(__file__).parents[2] / "fixtures" / "agents" / "cline"
-SHOWN: Final = "/home/user/project"
-PROMPT: Final = "Why do our retries hammer the API? Fix the notes."
 
 
 def _answers(notes: Path) -> list[list[Json]]:
@@ -44,31 +41,16 @@ def _answers(notes: Path) -> list[list[Json]]:
     ]
 
 
+def _runs(url: str) -> list[list[str]]:
+    model = ["-k", "x", "-m", "fake-1", "-b", url]
+    return [["auth", "-p", "openai-compatible", *model], [PROMPT]]
+
+
 def main() -> None:
     if not PROGRAM:
         sys.exit("Cline is not installed: set CLINE to the path of its program")
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        project.mkdir()
-        notes = project / "notes.md"
-        notes.write_text("# Notes\nRetries hammer the API.\n")
-        answers = iter(_answers(notes))
-        environ = {**os.environ, "HOME": folder}
-
-        def run(*arguments: str) -> None:
-            command = [PROGRAM, *arguments]
-            nothing = subprocess.DEVNULL
-            subprocess.run(
-                command, cwd=project, env=environ, stdin=nothing, stdout=nothing, timeout=WAIT
-            )
-
-        def answer(api: str, body: Json) -> list[Json]:
-            return next(answers, [text("All done.")]) if body.get("tools") else [text("Notes")]
-
-        with model_server(answer) as model:
-            url = model.environment()["OPENAI_BASE_URL"]
-            run("auth", "-p", "openai-compatible", "-k", "x", "-m", "fake-1", "-b", url)
-            run(PROMPT)
+        project = played(PROGRAM, Path(folder), _runs, _answers)
         version = "unknown"
         for file in sorted((Path(folder) / ".cline/data/sessions").glob("*/*.json"), reverse=True):
             told = json.loads(file.read_text().replace(str(project), SHOWN))
@@ -79,7 +61,7 @@ def main() -> None:
             target = SAMPLES / version / file.parent.name / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(json.dumps(found, indent=2))
-    sys.stdout.write(f"{target.parent}\n")
+    sys.stdout.write(f"{SAMPLES / version}\n")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ STARTS: dict[str, dict[str, Any]] = {
         "timestamp": GLOW["timestamp"],
         "data": {"sessionId": "c", "copilotVersion": "1", "context": {"cwd": "/p"}},
     },
+    "kimi": {"type": "metadata", "protocol_version": "1.5", "created_at": 1},
     "pi": PI,
     "qwen": {
         "type": "user",

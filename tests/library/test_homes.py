@@ -33,7 +33,14 @@ KEPT = {
 }
 VARIABLES = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
-    *("GEMINI_CLI_HOME", "QWEN_HOME", "COPILOT_HOME", "CLINE_DIR", "SESSIONTREE_HOME"),
+    *(
+        "GEMINI_CLI_HOME",
+        "QWEN_HOME",
+        "COPILOT_HOME",
+        "CLINE_DIR",
+        "KIMI_CODE_HOME",
+        "SESSIONTREE_HOME",
+    ),
 )
 PI = (
     '{"type":"session","version":3,"id":"pi-1","timestamp":"2026-01-02T00:00:00.000Z","cwd":"/p"}\n'
@@ -488,7 +495,7 @@ def test_a_list_without_a_session_names_the_folders_that_it_looked_at(
     store = "No session in ~/.local/share/sessiontree or where agents keep theirs"
     others = "~/.codex/sessions, ~/.pi/agent/sessions, ~/.gemini/tmp, ~/.factory/sessions"
     others += ", ~/.qwen/projects, ~/.copilot/session-state"
-    others += f", {databases}, ~/.cline/data/sessions"
+    others += f", {databases}, ~/.cline/data/sessions, ~/.kimi-code/sessions"
     named = "~/.claude/projects (CLAUDE_CONFIG_DIR), /gone/projects (CLAUDE_CONFIG_DIR)"
     assert told() == f"{store}; not there: {named}, {others}"
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")

@@ -51,7 +51,7 @@ class ClineReader(DocumentReader):
         is_about = all(map(first.__contains__, ("session_id", "started_at", "workspace_root")))
         return "what Cline keeps about a session" if is_about else None
 
-    def facts_in(self, first: base.Values) -> base.AgentFacts:
+    def facts_in(self, first: base.Values, second: base.Values) -> base.AgentFacts:
         above = first.inside("origin").text("parentThreadId")
         return base.AgentFacts(
             first.text("sessionId"), modified=first.text("updated_at"), above=above
