@@ -40,6 +40,17 @@ _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MU
 _NOTE: Final = "<task-notification>"
 _REFUSED: Final = "The user doesn't want to "
 _EXIT: Final = re.compile(r'(?:exit code:? |exited with code |"exit_code": ?)(-?\d{1,6})', re.I)
+_EXIT_OF_ERROR: Final = re.compile(
+    r"\AExit code (-?\d{1,6})(?:\n|\Z)"  # Claude Code
+    r"|(?:\n\n|\A)Command exited with code (-?\d{1,6})\s*\Z"  # pi
+    r"|\(exit code: (-?\d{1,6})\)"  # Droid
+)
+_EXIT_IN_JSON: Final = re.compile(r'"exit_code": ?(-?\d{1,6})[,}\s]')  # older versions of Codex
+_EXIT_AT_END: Final = re.compile(
+    r"<(?:shellId: \S{1,40} )?(?:completed|exited) with exit code (-?\d{1,6})>\s*\Z"  # Copilot CLI
+    r"|\nExit Code: (-?\d{1,6})\n(?:Signal|Background|Process)"  # Gemini CLI and Qwen Code
+)
+"""The exit code behind what a command printed, as agents write it there."""
 _GISTS: Final = ("Primary Request and Intent:", "\nSummary:\n", "\nAnalysis:\n")
 _ARGUMENTS: Final = re.compile("<command-args>(.*?)</command-args>", re.DOTALL)
 _SHELL: Final = re.compile("<bash-input>(.*?)</bash-input>", re.DOTALL)
@@ -149,18 +160,43 @@ def output_of(result: Mapping[str, Any]) -> str:
     )
 
 
+def exit_code_of(result: Mapping[str, Any]) -> int | None:
+    """The exit code of a command, by its result as `results_in` gives it; None without one."""
+    return _exit_code(result, _text_of_result(result))
+
+
+def _exit_code(result: Mapping[str, Any], text: str) -> int | None:
+    found = _EXIT.search(text) if kind_of(result) in RESULT_ITEMS else None
+    if found is None and "xit" in (end := _end_of_result(result)):
+        found = (_EXIT_IN_JSON if text.startswith("{") else _EXIT_AT_END).search(end)
+    if found is None and _says_error(result):
+        found = _EXIT_OF_ERROR.search(text) or _EXIT_OF_ERROR.search(_end_of_result(result))
+    return None if found is None else int(next(filter(None, found.groups())))
+
+
+def _end_of_result(result: Mapping[str, Any]) -> str:
+    """The end of the text of a result; empty if it may end in what a program printed alone."""
+    output = result.get("output")
+    if isinstance(output, str):
+        return output[-LOOK:] if output.startswith('{"output":') else ""
+    content = result.get("content")
+    if isinstance(content, list) and content and isinstance(content[-1], dict):
+        content = content[-1].get("text")
+    return content[-LOOK:] if isinstance(content, str) else ""
+
+
+def _says_error(block: Mapping[str, Any]) -> bool:
+    return block.get("isError") is True or block.get("is_error") is True
+
+
 def _is_failure(block: Mapping[str, Any], text: str) -> bool:
-    if block.get("isError") is True or block.get("is_error") is True:
+    if _says_error(block):
         return True
-    if kind_of(block) not in RESULT_ITEMS:
-        return False
-    found = _EXIT.search(text)
+    if (code := _exit_code(block, text)) is not None:
+        return code != 0
     # the starts of results of Codex's `apply_patch` that failed, which have no exit code
-    return (
-        int(found[1]) != 0
-        if found is not None
-        else text.startswith(("apply_patch verification failed", "patch rejected"))
-    )
+    is_item = kind_of(block) in RESULT_ITEMS
+    return is_item and text.startswith(("apply_patch verification failed", "patch rejected"))
 
 
 def _text_of_result(block: Mapping[str, Any]) -> str:

@@ -37,6 +37,14 @@ _PIECE: Final = re.compile(
     r"""|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)""",
     re.DOTALL,
 )
+_INNER: Final = re.compile(
+    r"""\s*(?:[\w./-]{0,100}/)?(?:ba|z)?sh[ \t]+-l?c[ \t]+"""
+    r"""(?:'(?P<single>[^']*)'|"(?P<double>[^"\\$`]*(?:\\.[^"\\$`]*)*)")\s*""",
+    re.DOTALL,
+)
+"""A shell with its script in quotes; one that the shell around it would expand is not."""
+
+_ESCAPED_IN_DOUBLE: Final = re.compile(r"""\\(["\\$`])""")
 _ESCAPED: Final = re.compile(r"""\\(["\\])""")
 
 
@@ -112,7 +120,7 @@ def script_of(arguments: object) -> str:
         return ""
     given = next((arguments[key] for key in ("command", "cmd", "commands") if key in arguments), "")
     if isinstance(given, str):
-        return given
+        return _inner_script(given)
     if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
         return ""
     if (
@@ -124,6 +132,16 @@ def script_of(arguments: object) -> str:
     if given[:1] == ["apply_patch"] and len(given) == 2:
         return f"apply_patch <<'(patch)'\n{given[1]}\n(patch)\n"
     return shlex.join(given)
+
+
+def _inner_script(script: str) -> str:
+    """The script that a script gives to a shell whole, as in `bash -lc 'ls'`; or the script."""
+    found = _INNER.fullmatch(script)
+    if found is None:
+        return script
+    if found["single"] is not None:
+        return found["single"]
+    return _ESCAPED_IN_DOUBLE.sub(r"\1", found["double"])
 
 
 def _below(folder: str, effect: ShellEffect) -> ShellEffect:

@@ -19,7 +19,7 @@ import msgspec
 
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.limits import LINE, Budget, find, take_search
-from sessiontree.core.message import ToolCall
+from sessiontree.core.message import LOOK, ToolCall
 from sessiontree.edits.patch import (
     FilePatch,
     Hunk,
@@ -42,6 +42,7 @@ _SHELLS: Final = frozenset(
     {
         *("bash", "shell", "exec_command", "local_shell", "run_shell_command", "container.exec"),
         *("shell_command", "execute_bash", "terminal", "run_terminal_cmd", "local_shell_call"),
+        *("execute", "execute_command"),
     }
 )
 _REMOTE: Final = frozenset({"owner", "repo", "project_id"})
@@ -65,6 +66,10 @@ _OF_GEMINI: Final = re.compile(
     r"(?:Command: [^\n]*\nDirectory: [^\n]*\n)?Output: (.*?)\n"
     r"(?:Error: |Exit Code: |Process Group PGID: )",
     re.DOTALL,
+)
+_END_OF_COMMAND: Final = re.compile(
+    r"\n?<(?:shellId: \S{1,40} )?(?:completed|exited) with exit code -?\d+>\s*\Z"  # Copilot CLI
+    r"|(?:\n\n|\A)Command (?:exited with code -?\d+|timed out[^\n]*|aborted)\s*\Z"  # pi
 )
 _NUMBERED: Final = re.compile(r" *(\d{1,9})(→|\t)(.*)", re.ASCII)
 _NUMBER_WITH_TABS: Final = re.compile(r"Read|view|str_replace\w*")
@@ -138,7 +143,7 @@ def edits_of(call: ToolCall, told: Mapping[str, Any]) -> list[Edit]:
         return []
     if (patch := _patch_in(name, arguments)) is not None:
         return list(_patched(patch))
-    if _is_shell(call, name):
+    if is_shell(call):
         return list(_of_shell(script_of(arguments)))
     path = _path_in(arguments)
     if path is None or not arguments.keys().isdisjoint(_REMOTE):
@@ -155,7 +160,7 @@ def seen_in(call: ToolCall, told: Mapping[str, Any], result: str) -> list[SeenLi
     shown = told.get("file")
     if isinstance(shown, Mapping):
         return [seen] if (seen := _seen_by_claude(shown)) is not None else []
-    if _is_shell(call, name):
+    if is_shell(call):
         return list(_seen_in_shell(script_of(arguments), result))
     path = _path_in(arguments)
     if path is None or not _READERS.search(name):
@@ -220,7 +225,9 @@ def _patch_in(name: str, arguments: Mapping[str, Any]) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def _is_shell(call: ToolCall, name: str) -> bool:
+def is_shell(call: ToolCall) -> bool:
+    """True if a call runs a script of a shell."""
+    name = call.name.rpartition("__")[2].lower()
     return name in _SHELLS or call.shape in ("local_shell_call", "shell_call")
 
 
@@ -404,16 +411,32 @@ def _seen_in_shell(script: str, result: str) -> Iterator[SeenLines]:
 
 def _output_in(result: str) -> str | None:
     """What a command printed, in the result of a shell; None if some of it is left out."""
-    if _LEFT_OUT.search(result):
-        return None
-    keys = _arguments(result) if result.startswith("{") else None
-    if isinstance(keys, Mapping) and {"output", "metadata"} & set(keys):
-        return output if isinstance(output := keys.get("output"), str) else None
+    return None if _LEFT_OUT.search(result) else output_of_command(result)
+
+
+_PRINTED: Final = ("output", "stdout", "stderr")
+_STATE: Final = frozenset(
+    {
+        *("metadata", "exit_code", "exitCode", "returncode", "timed_out", "duration"),
+        *("duration_seconds", "interrupted", "success", *_PRINTED),
+    }
+)
+"""The keys of a result that is an object: what a command printed, and how it ended."""
+
+
+def output_of_command(result: str) -> str:
+    """What a command printed, in the result of a shell, without what an agent writes around it."""
+    if result.startswith("{"):
+        keys = _arguments(result)
+        if isinstance(keys, Mapping) and keys and keys.keys() <= _STATE:
+            printed = [keys.get(key) for key in _PRINTED]
+            return "\n".join(text for text in printed if isinstance(text, str) and text)
     if (of_codex := _OF_CODEX.match(result)) is not None:
         return result[of_codex.end() :]
     if (of_gemini := _OF_GEMINI.match(result)) is not None:
         return of_gemini[1]
-    return result
+    end = _END_OF_COMMAND.search(result, max(0, len(result) - LOOK))
+    return result if end is None else result[: end.start()]
 
 
 class SideFacts:

@@ -41,6 +41,14 @@ def result(**keys: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": "1", "content": "x", **keys}
 
 
+_LONG_AND_FAILED = json.dumps({"output": "x" * 900, "metadata": {"exit_code": 2}})
+
+
+def _of_tool(text: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"role": "toolResult", "toolCallId": "1", "content": content, "isError": False}
+
+
 def test_failed_and_refused_calls_are_told_apart() -> None:
     cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": True}, ["failed"]),
@@ -50,6 +58,13 @@ def test_failed_and_refused_calls_are_told_apart() -> None:
         ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 2\n"}, ["failed"]),
         ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 0\n"}, ["done"]),
         (user("Exit code: 2"), []),
+        ({"type": "function_call_output", "call_id": "1", "output": _LONG_AND_FAILED}, ["failed"]),
+        (_of_tool("two\n<shellId: 0 completed with exit code 3>"), ["failed"]),
+        (_of_tool("two\n<shellId: 0 completed with exit code 0>"), ["done"]),
+        (_of_tool("Output: two\nExit Code: 3\nProcess Group PGID: 3"), ["failed"]),
+        (_of_tool("Exit code 3"), ["done"]),
+        (_of_tool('{"exit_code":1}, which a file has'), ["failed"]),
+        (_of_tool('a file with "exit_code": 1,'), ["done"]),
     ]
     for message, outcomes in cases:
         assert list(ended_calls(message)) == [("1", outcome) for outcome in outcomes]

@@ -111,6 +111,12 @@ READ: Final[dict[str, tuple[str, Fields, str, list[SeenLines]]]] = {
         "Output: a\nb\nProcess Group PGID: 5",
         [BOTH_LINES],
     ),
+    "cat in Copilot CLI": (
+        "bash",
+        CAT,
+        "a\nb\n<shellId: 0 completed with exit code 0>",
+        [BOTH_LINES],
+    ),
     "some lines": ("bash", {"command": "sed -n 3,4p f"}, "a\nb\n", [NUMBERED]),
     "lines up to the end": (
         "bash",
