@@ -162,11 +162,11 @@ def test_the_other_continuation_is_named_whatever_the_newest_file_is(top: Path, 
     assert f"{part} in this file, {whole} with its other copies" in done("show", one.id)
     assert row_of(one)["turns"] == whole
     done("backup")
-    told = run("tree", one.id)
-    assert f"{whole} prompts" in told.stdout
-    assert "went on" not in told.stderr
+    shown = run("tree", one.id)
+    assert f"{whole} prompts" in shown.stdout
+    assert "went on" not in shown.stderr
     assert f"turns          {whole}\n" in done("show", one.id)
-    assert third not in told.stdout
+    assert third not in shown.stdout
 
 
 @pytest.mark.parametrize("agent", MODELS)
