@@ -27,7 +27,8 @@ def session_items(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
     With `--undo`, only the hidden sessions.
     """
-    from sessiontree.library.lookup import LATEST, SHORTEST_SHOWN, short_ids, title_of
+    from sessiontree.library.lookup import LATEST, short_ids, title_of
+    from sessiontree.text.ids import SHORTEST_SHOWN
 
     is_undo = bool(ctx.params.get("undo"))
     found = [] if is_undo else [CompletionItem(incomplete, type="file")]

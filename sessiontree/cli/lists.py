@@ -41,7 +41,6 @@ from sessiontree.library.lookup import (
     cost_of_row,
     model_of,
     note_of,
-    short_id,
     short_ids,
     shown_id,
     title_of,
@@ -65,6 +64,7 @@ from sessiontree.ops.session import (
 from sessiontree.storage.places import shown
 from sessiontree.text.amounts import ago, briefly_ago, counted
 from sessiontree.text.columns import columns_of, cut, cut_start, filled
+from sessiontree.text.ids import short_id
 from sessiontree.text.preview import size_in_short
 
 _LEAST_TITLE: Final = 28

@@ -133,9 +133,9 @@ def _about(outline: SessionOutline, usage: Usage, cost: str, turns: str) -> dict
     """What people ask first about a session, of all its branches."""
     work, own = outline.work, [turn for turn in outline.turns if not turn.subagent]
     seconds = sum(turn.work.seconds or 0.0 for turn in own)
-    first = next((turn.prompt for turn in own if turn.prompt), None)
     return {
-        "title": one_line(outline.name or first or "", 200),
+        "title": one_line(outline.title or "", 200),
+        "origin": outline.kin,
         "when": f"{_when(work.started)} to {_when(work.ended)}, active for {lasting(seconds)}",
         "turns": turns,
         "models": ", ".join(map(one_line, work.models)),

@@ -313,6 +313,15 @@ def is_of_program(origin: Any) -> bool:
     return isinstance(origin, dict) and origin.get("isMeta") is True
 
 
+def forked_from(header: Mapping[str, Any]) -> str | None:
+    """The id of the session that a session was forked from, given its header; else None."""
+    for key, name in (("parentSession", "id"), ("metadata", FORKED_FROM)):
+        found = header.get(key)
+        if isinstance(found, dict) and isinstance(id := found.get(name), str):
+            return id
+    return None
+
+
 def conversation_in(head: bytes, id: str) -> str | None:
     """The id of the conversation that a converted file with another id is of; None for any other.
 

@@ -34,24 +34,20 @@ import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
-from sessiontree.core.activity import FirstPrompt
-from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
 from sessiontree.core.header import (
-    FORKED_FROM,
     IN_DATABASE,
     ORIGIN_START,
     directory_of,
+    forked_from,
     id_of_name,
 )
 from sessiontree.core.header import KEY as ORIGIN
+from sessiontree.core.jsonbytes import ESCAPES, has_escapes
 from sessiontree.core.message import (
-    begins_turn,
-    preview_of,
     role_of,
     slash_command,
     text_of,
-    typed_text,
 )
 from sessiontree.engine.opening import FileStart, sniff
 from sessiontree.errors import (
@@ -81,7 +77,8 @@ from sessiontree.storage.names import (
 )
 from sessiontree.storage.place import HeadAndTail, StoredSession, is_address
 from sessiontree.storage.places import place_of
-from sessiontree.text.preview import shown, told
+from sessiontree.text.pattern import finder
+from sessiontree.text.title import TitlePrompt, cut, title_of
 
 if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
@@ -96,9 +93,6 @@ Reaches = Callable[[str], bool]
 HEAD: Final = 16 * 1024
 TAIL: Final = 32 * 1024
 FIRST_MESSAGE_WITHIN: Final = 256 * 1024
-FIRST_MESSAGE_WIDTH: Final = 200
-"""The characters of the first message that a list shows."""
-
 HAS_MORE: Final = "hasMore"
 """The key in the record of an import that has messages which its source had no more."""
 
@@ -196,7 +190,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def title(self) -> str | None:
         """The name, or else the first prompt."""
-        return self.name or self.first_message
+        return title_of(self.name, self.first_message)
 
 
 def files_with_ending(names: Mapping[str, str], ending: str) -> list[str]:
@@ -506,7 +500,7 @@ class _Opened:
         if start.agent is not None:
             return self._foreign_facts(start, start.agent, tail)
         header = start.header
-        origin, metadata = _object(header, "parentSession"), _object(header, "metadata")
+        metadata = _object(header, "metadata")
         owner = maker = None
         if start.kind == "version 1":
             from sessiontree.library import homes  # few files are of version 1
@@ -530,7 +524,7 @@ class _Opened:
             agent=None if owner is None else owner.program,
             made_by=maker or _text(metadata, "agent"),
             imported_from=imported_from,
-            copy_of=_text(origin, "id") or _text(metadata, FORKED_FROM),
+            copy_of=forked_from(header),
             went_on=imported_from is not None and _has_more(tail),
             is_renamed=imported_from is not None and _is_given_here(named),
         )
@@ -567,7 +561,7 @@ class _Opened:
             id=id,
             cwd=found.cwd,
             name=found.name,
-            first_message=first and _cut(first),
+            first_message=first and cut(first),
             created=found.created,
             modified=last or found.modified or self._modified(),
             bytes=self.size(),
@@ -751,13 +745,21 @@ def has_marks(file: str) -> bool:
 
 
 def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
+    """The entries of a type in the lines of a window that hold a needle, last to first."""
+    if has_escapes(window):
+        yield from reversed([body for body in _objects_with(window, needle) if _is(body, kind)])
+        return
     at = stringzilla.rfind(window, needle)
     while at >= 0:
         start, end = _line_around(window, at)
         body = decode_object(window[start:end])
-        if body.get("type") == kind:
+        if _is(body, kind):
             yield body
         at = stringzilla.rfind(window, needle, 0, start)
+
+
+def _is(body: Mapping[str, Any], kind: str) -> bool:
+    return body.get("type") == kind
 
 
 def _line_around(window: bytes, at: int) -> tuple[int, int]:
@@ -780,21 +782,12 @@ def _is_title(prompt: str | None) -> bool:
 
 
 def _prompt_in(window: bytes) -> str | None:
-    first = FirstPrompt()
+    first = TitlePrompt()
     for body in _objects_with(window, b'"user"'):
-        first.take(_prompt_of(body))
+        first.take(body)
         if first.is_found:
             break
-    return first.text and _cut(first.text)
-
-
-def _prompt_of(body: dict[str, Any]) -> str | None:
-    """The text of a prompt; of a handle of one its preview, as a list resolves no handles."""
-    if body.get("type") == "handle" and body.get("kind") == "message":
-        body = {**body, "message": {"role": body.get("role"), "content": body.get("preview")}}
-    if (typed := typed_text(body)) is not None:
-        return typed
-    return preview_of(shown(told(body)["message"])) if begins_turn(body) else None
+    return first.text
 
 
 def _command_in(window: bytes) -> str | None:
@@ -803,21 +796,24 @@ def _command_in(window: bytes) -> str | None:
         if isinstance(message, dict) and role_of(message) == "user":
             command = slash_command(text_of(message))
             if command is not None:
-                return _cut(command)
+                return cut(command)
     return None
 
 
 def _objects_with(window: bytes, needle: bytes) -> Iterator[dict[str, Any]]:
-    """The objects in the lines of a window that hold a needle, first to last."""
+    """The objects in the lines of a window that hold a needle, first to last.
+
+    Those of lines whose strings may spell it with escapes, too.
+    """
+    if has_escapes(window):
+        for start, end in finder((needle, *ESCAPES))(window, len(window)):
+            yield decode_object(window[start:end])
+        return
     at = stringzilla.find(window, needle)
     while at >= 0:
         start, end = _line_around(window, at)
         yield decode_object(window[start:end])
         at = stringzilla.find(window, needle, end)
-
-
-def _cut(text: str) -> str:
-    return one_line(text[: 2 * FIRST_MESSAGE_WIDTH], FIRST_MESSAGE_WIDTH)
 
 
 def _text(body: Mapping[str, Any], key: str) -> str | None:

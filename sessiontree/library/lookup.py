@@ -47,15 +47,11 @@ from sessiontree.library.places import files_in, sessions_in
 from sessiontree.storage.names import Report, chat_id_in
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.amounts import about, counted, dollars
+from sessiontree.text.ids import SHORTEST_SHOWN, kin_in_words, short_id
 from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"
 SHORTEST_PREFIX: Final = 4
-SHORTEST_SHOWN: Final = 8
-
-_TIME_FIRST: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
-_END_OF_TIME: Final = 13
-"""The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
 
 _find_names: Final = partial(lines_with, b'"session_info"')
 
@@ -81,11 +77,6 @@ def _starts(ids: Iterable[str]) -> dict[str, str]:
 def _shared(one: str, other: str) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def short_id(id: str) -> str:
-    """The start of an id whose neighbours are not known."""
-    return id[: _END_OF_TIME if _TIME_FIRST.fullmatch(id) else SHORTEST_SHOWN]
 
 
 def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
@@ -314,10 +305,8 @@ def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
         notes.append(also)
     if one.is_converted:
         notes.append("converted")
-    elif one.copy_of is not None and one.id.startswith(f"{one.copy_of}."):
-        notes.append(f"subagent of {shown_id(one.copy_of, ids)}")
     elif one.copy_of is not None:
-        notes.append(f"fork of {shown_id(one.copy_of, ids)}")
+        notes.append(kin_in_words(one.id, one.copy_of, shown_id(one.copy_of, ids)))
     notes += ["imported"] if one.imported_from is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)

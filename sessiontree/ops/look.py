@@ -115,10 +115,9 @@ class OutlineRead(NamedTuple):
 
 def _turns(call: Call, given: Outline, read: OutlineRead) -> Turns:
     found = read.outline
-    title = found.name or next((turn.prompt for turn in found.turns if turn.prompt), None)
     made = Turns(
         id=found.id,
-        title=one_line(title or "", 100),
+        title=one_line(found.title or "", 100),
         agent=found.agent,
         cwd=found.cwd,
         turns=found.last_number,

@@ -218,17 +218,14 @@ class Document:
         return models[0] if known != models[0] else ""
 
     def title(self) -> str:
-        """The name of the session, or else its first prompt."""
-        if name := self._outline.name:
-            return one_line(self._text(name), _TITLE)
-        prompts = (turn.prompt for turn in self._outline.turns if turn.prompt)
-        prompt = next(prompts, None) or f"Session {self._outline.id}"
-        return one_line(self._text(prompt), _TITLE)
+        """The title of the session, or else its id."""
+        title = self._outline.title or f"Session {self._outline.id}"
+        return one_line(self._text(title), _TITLE)
 
     def facts(self) -> list[str]:
         """What the session is, in a few words each."""
         found = self._outline
-        facts = [found.agent or "sessiontree", f"session {found.id}", found.cwd or ""]
+        facts = [found.agent or "sessiontree", f"session {found.id}", found.kin, found.cwd or ""]
         facts += [found.work.started[:16].replace("T", " ")] if found.work.started else []
         facts += list(found.work.models[:4])
         return [one_line(self._text(fact), 200) for fact in facts if fact]

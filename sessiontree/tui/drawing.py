@@ -18,7 +18,7 @@ from sessiontree.agents import command_of
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, facts_of, moment
-from sessiontree.library.lookup import agent_of, cost_of_row, model_of, note_of, short_id, title_of
+from sessiontree.library.lookup import agent_of, cost_of_row, model_of, note_of, title_of
 from sessiontree.library.one import opened_by_ends
 from sessiontree.library.places import project_in
 from sessiontree.session import Session
@@ -35,6 +35,7 @@ from sessiontree.text.columns import (
     line_text,
     wrapped,
 )
+from sessiontree.text.ids import short_id
 from sessiontree.text.preview import size_in_short
 from sessiontree.tui.frame import write
 from sessiontree.views.layout import OutlineRow, Run, TurnTree, outline_rows

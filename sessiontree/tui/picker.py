@@ -108,6 +108,8 @@ class Picker(View, inherit_bindings=False):
     def on_key(self, event: events.Key) -> None:
         if event.key == "backspace":
             self._filter(self._words[:-1])
+        elif event.key == "slash" and not self._words:
+            pass  # the key to the filter, where the cursor is
         elif event.character is not None and event.is_printable and event.character != "?":
             self._filter(self._words + event.character)
         else:

@@ -365,7 +365,7 @@ def heading(outline: SessionOutline, width: int) -> Iterator[Line]:
     title = outline.name or (
         f"session {short(outline.id)}" if outline.id else "a session without id"
     )
-    facts = " · ".join(one_line(fact, 200) for fact in (title, outline.agent) if fact)
+    facts = " · ".join(one_line(fact, 200) for fact in (title, outline.kin, outline.agent) if fact)
     folder = one_line(outline.cwd or "", 400)
     least = min(columns_of(folder), width // 4) + 3 if folder else 0
     facts = cut(facts, width - least)

@@ -30,23 +30,21 @@ from urllib.parse import quote as quoted_path
 from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core import limits
-from sessiontree.core.activity import FirstPrompt
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.display import WIDTH, printable
 from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry, missing_parent
 from sessiontree.core.handle import blob_of, media_type_in
+from sessiontree.core.header import forked_from
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.limits import Budget
 from sessiontree.core.media import IMAGES, base_type, left_out
 from sessiontree.core.message import (
     Message,
-    begins_turn,
     count_of_blocks,
     failure_in,
     indented_text,
     is_generated,
     is_typed_command,
-    preview_of,
     result_ids,
     role_of,
     text_of,
@@ -56,7 +54,9 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.place import is_address
 from sessiontree.text.amounts import counted
-from sessiontree.text.preview import shown, size_in_short
+from sessiontree.text.ids import kin_in_words
+from sessiontree.text.preview import size_in_short
+from sessiontree.text.title import TitlePrompt, prompt_in
 from sessiontree.views.messages import is_repeat
 from sessiontree.views.parts import Part, note_of, parts, parts_of, split_arguments, title_of
 
@@ -465,6 +465,8 @@ class _MarkdownTranscript:
             for name, value in facts.items()
             if isinstance(value, str) and value
         ]
+        if kin := kin_in_words(self._reader.id, forked_from(header.as_stored)):
+            shown.insert(1, f"- {inline(self._text(kin))}")
         if shown:
             yield "\n".join(shown)
 
@@ -472,31 +474,22 @@ class _MarkdownTranscript:
         name = self._reader.names().name
         if name:
             return self._text(name)
-        found = self._first_prompt(lambda value: value)
-        if found is not None and self._redaction is not None:  # masked only where there is one
-            found = self._first_prompt(self._redaction.value)
+        found = self._first_prompt()
         if found is None:
             return f"Session {self._reader.id}"
         text = " ".join(plain(found).split())
         return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
 
-    def _first_prompt(self, masked: Callable[[Any], Any]) -> str | None:
-        """The first prompt as lists show it, or else the first command without arguments."""
-        first = FirstPrompt()
-        for place, row in enumerate(self._rows):
-            if self._tree.type_of(row) in ("message", "handle", "custom"):
-                self._place = place
-                self._prepare_handles()
-                entry = self._reader.entry_at(row)
-                fields = masked(self._whole(entry))
-                if is_handle_of_message(entry):
-                    fields = {**fields, "message": masked(self._contents.of_handle(entry))}
-                if begins_turn(fields):
-                    typed = typed_text(fields)
-                    first.take(preview_of(shown(fields["message"])) if typed is None else typed)
-                    if first.is_found:
-                        break
-        return first.text
+    def _first_prompt(self) -> str | None:
+        """The first prompt of the session, as lists show it; it may be on another path."""
+        first = TitlePrompt()
+        for row in self._tree.rows_of_type("message", "handle", "custom"):
+            keys = self._reader.entry_at(row).as_stored
+            if prompt_in(keys) is not None:  # what else a secret may be in is masked where it is
+                first.take(self._masked(dict(keys), None))
+                if first.is_found:
+                    break
+        return first.whole
 
     def _model(self) -> dict[str, Any] | None:
         for row in self._rows[: -_MODEL_WITHIN - 1 : -1]:

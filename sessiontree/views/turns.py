@@ -28,6 +28,7 @@ from sessiontree.core.activity import as_typed, ended_calls
 from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import HEADER, PIECES, SUMMARIES, UNDID, Entry, moment_of
+from sessiontree.core.header import forked_from
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.message import Message, calls_of, is_typed_command, text_of
@@ -35,7 +36,9 @@ from sessiontree.core.usage import is_session_sum
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import RefError, with_step
+from sessiontree.text.ids import kin_in_words
 from sessiontree.text.preview import preview
+from sessiontree.text.title import TitlePrompt, title_of
 from sessiontree.views.messages import (
     ResolvedMessages,
     is_of_compaction,
@@ -157,6 +160,8 @@ class SessionOutline(msgspec.Struct, frozen=True):
     # the uuid of the last entry with content on the current path; None without one
     leaf: str | None
     work: Work  # what was done on all branches, with subagents
+    title: str | None = None  # the name, or else the first prompt, as lists have it
+    kin: str = ""  # of which session it is a fork or a subagent, in words; empty if of none
 
     def numbered(self, number: str) -> Turn:
         """The turn with a number, such as `3` or `3.1`; not a turn of a subagent.
@@ -488,6 +493,7 @@ class TurnBuilder:
         self._called: dict[str, str] = {}  # that uuid by the id of the call
         self._copied: dict[int, str] = {}  # by row: the time of the entries that repeat others
         self._last_of_main = NO_ROW
+        self._first = TitlePrompt()
         self._numbers = 0
         self._parts: Counter[int] = Counter()
         self._answers = AnswerUsageDedup()
@@ -638,6 +644,8 @@ class TurnBuilder:
         node = _Node(row, above, anchor, lane, self._tallying())
         if asked and node.tally.counts:
             node.prompt = _prompt(entry)
+            if not self._first.is_found:
+                self._first.take(entry.as_stored)
             self._take_compaction(node)
         agent = self._agents.get(lane) if lane is not None else None
         if agent is not None:
@@ -690,6 +698,8 @@ class TurnBuilder:
             here=None if here == NO_ROW else here,
             leaf=None if current == NO_ROW else self._tree.uuids[current],
             work=total([*(turn.work for turn in turns), self._of_session.work()]),
+            title=title_of(self._outline.names.name, self._first.text),
+            kin=kin_in_words(str(header.get("id", "")), forked_from(header.as_stored)),
         )
 
     def _outcomes(self) -> list[Outcome | None]:

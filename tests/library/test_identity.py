@@ -8,9 +8,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from sessiontree import Session
+from sessiontree.text.ids import short_id
 from tests.library.test_truth import Check, sum_of, take_over, tokens, with_turns
 from tests.library.truth import HEADS, LINES, MODELS, Conversation, MadeHome
 from tests.support.homes import empty_home
@@ -143,8 +146,7 @@ def test_the_other_continuation_is_named_whatever_the_newest_file_is(top: Path, 
     take_over(made, one, second)  # has all of that
 
     def named() -> str:
-        told = run("tree", one.id)
-        return told.stderr
+        return run("tree", one.id).stderr
 
     assert "went on with" not in named()
     assert "went on" not in done("ls")
@@ -155,9 +157,9 @@ def test_the_other_continuation_is_named_whatever_the_newest_file_is(top: Path, 
     one.file, one.agent = taken, first
     made.go_on(one, one.at + timedelta(hours=1))
     for command in ("tree", "show", "resume"):
-        told = run(command, one.id).stderr
+        said = run(command, one.id).stderr
         for file in (own, taken):
-            assert f"went on with the session, too, in {file}; {newest} lacks that" in told, command
+            assert f"went on with the session, too, in {file}; {newest} lacks that" in said, command
     whole, part = len(one.prompts), len(one.prompts) - 2
     assert f"{part} in this file, {whole} with its other copies" in done("show", one.id)
     assert row_of(one)["turns"] == whole
@@ -203,3 +205,74 @@ def test_what_only_the_backup_has_is_named_as_soon_as_the_file_went_on(
         assert f"{kept} has content that {one.file} lacks, such as" in told, command
     assert "backed up, with more" in done("ls")
     assert f"2 in this file, {len(one.prompts)} with its other copies" in done("show", one.id)
+
+
+def test_a_title_is_the_same_wherever_it_is(top: Path) -> None:
+    """Of a session that begins with a command, has a long prompt, or spells roles with escapes."""
+    made = MadeHome(top, 8)
+    for one in made.of("claude-code"):
+        lines = [json.loads(line) for line in one.file.read_text().splitlines()]
+        cleared = {**lines[0], "uuid": str(uuid4()), "parentUuid": None}
+        command = "<command-name>/clear</command-name>\n<command-message>clear</command-message>"
+        cleared["message"] = {"role": "user", "content": command}
+        lines[0]["message"]["content"] = f"{one.word} is a title " + 60 * "with words "
+        one.file.write_text("".join(json.dumps(line) + "\n" for line in (cleared, *lines)))
+    for one in made.of("pi"):
+        one.file.write_text(one.file.read_text().replace('"user"', '"\\u0075ser"'))
+    for agent in MODELS:
+        one = made.of(agent)[0]
+        for _ in range(2):
+            title = row_of(one)["firstMessage"]
+            assert one.word in title, agent
+            for file in (row_of(one)["file"], *(copy["file"] for copy in row_of(one)["copies"])):
+                (alone,) = json.loads(done("ls", file, "--json"))
+                assert alone["firstMessage"] == title, agent
+                shown = {line[:15].strip(): line[15:] for line in done("show", file).splitlines()}
+                assert shown["title"] == title, agent
+                assert done("export", file).startswith(f"# {title[:70]}"), agent
+                page = top / f"{uuid4()}.html"
+                done("export", file, "-o", page)
+                assert f"<title>{title[:70]}" in page.read_text(), agent
+            done("backup")
+
+
+def test_the_export_of_a_branch_has_the_title_of_the_session(top: Path) -> None:
+    file = top / "s.jsonl"
+    with Session.create(file) as session:
+        session.append_message({"role": "user", "content": "the first"})
+        session.switch(session.header.uuid)
+        session.append_message({"role": "user", "content": "another"})
+    assert done("export", file).startswith("# the first\n")
+
+
+def test_a_name_and_a_prompt_spelled_with_escapes_are_in_lists(top: Path) -> None:
+    file = top / "s.jsonl"
+    with Session.create(file) as session:
+        session.append_message({"role": "user", "content": "ask"})
+        session.rename("Mine")
+    text = file.read_text()
+    text = text.replace('"session_info"', '"session\\u005finfo"')
+    file.write_text(text.replace('"user"', '"\\u0075ser"'))
+    (row,) = json.loads(done("ls", file, "--json"))
+    assert (row["name"], row["firstMessage"]) == ("Mine", "ask")
+
+
+def test_a_fork_is_called_one_in_the_same_words_everywhere(top: Path) -> None:
+    made = MadeHome(top, 12)
+    ours = top / "ours.jsonl"
+    done("fork", made.of("pi")[0].file, ours)
+    forks = {str(one.file): row_of(one) for one in made.all if one.is_fork}
+    forks[str(ours)] = json.loads(done("ls", ours, "--json"))[0]
+    assert len(forks) > 3
+    for file, row in forks.items():
+        words = f"fork of {short_id(row['copyOf'])}"
+        assert words in done("ls", file)
+        assert f"origin         {words}\n" in done("show", file)
+        assert f" · {words} · " in done("tree", file).splitlines()[0]
+        assert f"- {words}\n" in done("export", file)
+        page = top / f"{uuid4()}.html"
+        done("export", file, "-o", page)
+        assert words in page.read_text()
+    one = made.of("gemini")[0]
+    for command in ("show", "tree", "export"):
+        assert "fork of" not in done(command, one.id)

@@ -10,7 +10,8 @@ import pytest
 
 from sessiontree import Store
 from sessiontree.errors import RefError
-from sessiontree.library.lookup import find, short_id, short_ids
+from sessiontree.library.lookup import find, short_ids
+from sessiontree.text.ids import short_id
 from tests.support.sessions import said
 from tests.support.table import for_each
 from tests.support.terminal import done, refused
