@@ -49,6 +49,12 @@ LANE_KEY = "lane:"  # starts the metadata key of the facts of an agent that runs
 AGENT_SESSION_KEY = "agentSessionId"  # of the agent's own session id in metadata; a fork omits it
 FORKED_FROM = "forkedFrom"  # of the id of the session that the agent forked, in metadata
 
+IMPORTED_FROM: Final = "importedFrom"
+"""The metadata key of the record of an import."""
+
+CONVERTED: Final = "converted"
+"""The key of that record for a source that was converted from a session."""
+
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zstandard (RFC 8878)
 SQLITE: Final = b"SQLite format 3\0"
 """The first bytes of a SQLite database."""

@@ -27,7 +27,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import astuple, replace
 
-from sessiontree.core.entry import decode_object, is_of_subagent, seconds_of, whole_number
+from sessiontree.core.entry import HEADER, decode_object, is_of_subagent, seconds_of, whole_number
+from sessiontree.core.header import CONVERTED, IMPORTED_FROM
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.jsonbytes import ESCAPES
 from sessiontree.core.message import begins_turn
@@ -235,6 +236,29 @@ def provider_of(model: str) -> str | None:
 
 _OF_SESSION: Final = "session"
 
+_SPENT: Final = "spent"
+"""The key in the origin of a converted line of what its answer used, as its agent reported it."""
+
+
+def spent_mark(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the origin of a converted line says of an answer, given the fields of its entry.
+
+    The target may have no place for the model, the tokens written to a cache or the cost.
+    """
+    named = {key: fields[key] for key in _NAMED if isinstance(fields.get(key), str)}
+    return {_SPENT: {**named, "usage": fields.get("usage")}}
+
+
+def spent_before(origin: Any) -> dict[str, Any]:
+    """The fields of an answer as its first agent reported them, by a line's origin; else empty."""
+    found = origin.get(_SPENT) if isinstance(origin, Mapping) else None
+    if not isinstance(found, Mapping) or not isinstance(found.get("usage"), Mapping):
+        return {}
+    return {**dict.fromkeys(("provider", "model")), **found}
+
+
+_NAMED: Final = ("kind", "provider", "model", "serviceTier")
+
 
 def spent_on(
     reported: Any,
@@ -357,17 +381,32 @@ class Sums:
         self._places: dict[str, int] = {}  # by the id of an answer
         self._time: int | None = None
         self._is_converted = False  # whether the last line was
+        self._before: Mapping[str, Any] = {}  # what its origin says of an answer
+        self._lacks_costs = False  # whether a cost of 0 says that none was reported
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the origin of the last line says what an answer used."""
+        return bool(self._before)
 
     def decoded(self, line: bytes) -> dict[str, Any]:
         """The object in a line; an empty one, which counts as damage, if it has none."""
         body = decode_object(line)
         self._damaged += not body
         self._is_converted = ORIGIN in body
+        self._before = spent_before(body[ORIGIN]) if self._is_converted else {}
         return body
 
-    def spend(self, *reported: Any, beside: bool = False, **more: Any) -> None:
-        """Add what a provider reported for an answer, of a subagent or not; see `spent_on`."""
-        for spent in spent_on(*reported, **more):
+    def spend(self, reported: Any, *about: Any, beside: bool = False, **more: Any) -> None:
+        """Add what a provider reported for an answer, of a subagent or not; see `spent_on`.
+
+        For a converted answer that is what was reported to the agent that got it.
+        """
+        if before := self._before:
+            named = {key: before.get(key) for key in ("provider", "model", "kind")}
+            more |= {**named, "service_tier": before.get("serviceTier")}
+            reported = before["usage"]
+        for spent in spent_on(reported, *about, **more):
             self.add(spent, beside=beside)
 
     def add(self, spent: Spent, *, beside: bool = False) -> int | None:
@@ -381,9 +420,10 @@ class Sums:
             if counts_instead(spent.usage, known.usage):
                 self.spent[place] = replace(spent, time=known.time, entry=known.entry)
             return None
-        if self._is_converted:  # pi's lines need a cost, which is 0 where none was reported
-            is_reported = spent.is_reported and spent.usage.cost > 0
-            spent = replace(spent, is_converted=True, is_reported=is_reported)
+        if self._is_converted:
+            spent = replace(spent, is_converted=True)
+        if (self._is_converted and not self.is_told) or self._lacks_costs:
+            spent = replace(spent, is_reported=spent.is_reported and spent.usage.cost > 0)
         if spent.time is None:
             spent = replace(spent, time=self._time)
         elif not beside:
@@ -393,6 +433,15 @@ class Sums:
             self._places[spent.answer] = place
         self.spent.append(spent)
         return place
+
+    def begin(self, header: Mapping[str, Any]) -> None:
+        """Take the keys of a session's header: an import of a file of pi may be of a converted one.
+
+        Lines of pi need a cost, which is 0 where none was reported.
+        """
+        metadata = header.get("metadata")
+        record = metadata.get(IMPORTED_FROM) if isinstance(metadata, Mapping) else None
+        self._lacks_costs = isinstance(record, Mapping) and record.get(CONVERTED) is True
 
     def ask(self, time: Any, count: int = 1) -> None:
         """Count prompts of the last line, given its time."""
@@ -468,7 +517,7 @@ class EntryTally:
     """Counts the lines of version 2, of version 1, and of the pi coding agent. See `Tally`."""
 
     needles: tuple[bytes, ...] = (
-        *(b'"user"', b'"usage"', b'"modelId"', b'"model"'),
+        *(b'"user"', b'"usage"', b'"modelId"', b'"model"', b'"converted":true'),
         *ESCAPES,
     )
 
@@ -482,6 +531,8 @@ class EntryTally:
     def count(self, body: Mapping[str, Any]) -> None:
         """Count an entry, given its keys as stored."""
         kind = str(body.get("type"))
+        if kind == HEADER:
+            self._sums.begin(body)
         message = body.get("message")
         fields = message if kind == "message" else body
         if not isinstance(fields, Mapping):

@@ -30,7 +30,7 @@ import msgspec
 from sessiontree.agents import OF_VERSION_1
 from sessiontree.agents.base import values
 from sessiontree.core.damage import Damage, Note, Notes
-from sessiontree.core.header import derived_uuid, folder_name
+from sessiontree.core.header import IMPORTED_FROM, derived_uuid, folder_name
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.logtree import LogTree
 from sessiontree.errors import (
@@ -44,7 +44,6 @@ from sessiontree.errors import (
 )
 from sessiontree.importing.source import ImportSource, Progress, entries_of
 from sessiontree.importing.target import (
-    IMPORTED_FROM,
     BlobHandles,
     ImportCounts,
     OpenedSource,

@@ -60,6 +60,7 @@ from sessiontree.core.entry import (
     moment_of,
 )
 from sessiontree.core.handle import Blob, Handle
+from sessiontree.core.header import CONVERTED, IMPORTED_FROM
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import TYPED
@@ -151,12 +152,6 @@ class SharedBlobs:
             folders[:] = [name for name in folders if not is_not_entered(name)]
         return holders
 
-
-IMPORTED_FROM: Final = "importedFrom"
-"""The metadata key of the record of an import."""
-
-CONVERTED: Final = "converted"
-"""The key of that record for a source that was converted from a session."""
 
 _FIRST_KEPT: Final = "firstKeptEntryUuid"
 _LEFT: Final = "fromUuid"

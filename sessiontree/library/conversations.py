@@ -92,11 +92,16 @@ def distance(one: SessionInfo) -> int:
 def originals_first(rows: Iterable[SessionInfo]) -> list[SessionInfo]:
     """All files of some rows that may have answers of their own, each before copies of it.
 
-    The conversation that was begun first comes first: a fork copies what was before it. The file of
-    an agent comes before an import, which has the answers of all agents.
+    The conversation that was begun first comes first: a fork copies what was before it, and may
+    have the time of what it copies. The file of an agent comes before an import, which has the
+    answers of all agents.
     """
-    in_order = sorted(rows, key=lambda row: (moment(row.created), *by_time(row)))
+    in_order = sorted(rows, key=lambda row: (moment(row.created), _is_fork(row), *by_time(row)))
     return [one for row in in_order for one in sorted(_with_more(row), key=_place_of_answers)]
+
+
+def _is_fork(row: SessionInfo) -> bool:
+    return any(one.copy_of not in (None, one.id) for one in (row, *row.copies))
 
 
 def _place_of_answers(one: SessionInfo) -> tuple[int, float]:

@@ -56,6 +56,7 @@ def spending(cursor: Cursor, needed: set[Blob] | None = None) -> list[Spent]:
     The blobs that entries need are added to `needed`, so that the file is read once.
     """
     sums = Sums()
+    sums.begin(cursor.reader.header.as_stored)
     lack = "the usage is not counted"
     entries = may_have_usage(cursor.reader, set() if needed is None else needed)
     for entry, message in with_messages(entries, cursor.messages, lack, _may_be_answer):

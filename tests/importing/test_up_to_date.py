@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sessiontree.core.header import IMPORTED_FROM
 from sessiontree.importing.importer import Importer
-from sessiontree.importing.target import IMPORTED_FROM, check_lines, is_up_to_date
+from sessiontree.importing.target import check_lines, is_up_to_date
 from sessiontree.storage.fs import DISK, Disk
 from tests.importing.conftest import SUBAGENT, imported
 from tests.support.table import for_each

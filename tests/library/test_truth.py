@@ -613,6 +613,45 @@ def test_a_session_converted_for_pi_costs_what_it_cost(top: Path) -> None:
     assert row() == before
 
 
+@pytest.mark.parametrize(
+    ("begun", "target"),
+    [pair for pair in permutations(MODELS, 2) if pair[0] != "codex" or pair[1] == "pi"],
+)
+def test_what_only_a_conversion_has_costs_what_it_cost(top: Path, begun: str, target: str) -> None:
+    """The agent's own file is deleted, then the conversion that went on, but for its backup."""
+    made = MadeHome(top, 8)
+    one = made.of(begun)[1]
+    if begun == "claude-code":
+        key = '"cache_creation_input_tokens":'
+        for file in one.file.parents[1].rglob("*.jsonl"):
+            file.write_text(file.read_text().replace(f"{key}0", f"{key}700"))
+    own, written = one.file, len(one.answers)
+    take_over(made, one, target)
+
+    def costs() -> list[Any]:
+        row = _row(one)
+        words = done("stats", one.id)
+        counted = [line for line in words.splitlines() if line.startswith(("tokens", "cost"))]
+        total = json.loads(done("stats", "--json"))
+        shown = [line for line in done("show", one.id).splitlines() if line.startswith("cost")]
+        return [
+            row["usage"],
+            round(row["estimated"], 9),
+            row["cost"],
+            counted,
+            total["cost"],
+            shown,
+        ]
+
+    before = costs()
+    assert before[0]["cacheWrite"] == (700 * written if begun == "claude-code" else 0)
+    for gone in (own, one.file):
+        gone.unlink()
+        assert costs() == before
+        done("backup")
+        assert costs() == before
+
+
 def test_a_session_that_a_command_began_has_one_title(top: Path) -> None:
     one = MadeHome(top, 1).all[0]
     lines = [json.loads(line) for line in one.file.read_text().splitlines()]

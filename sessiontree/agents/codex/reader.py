@@ -38,10 +38,11 @@ from sessiontree.agents.codex.repeats import SaidItems
 from sessiontree.agents.codex.tally import CodexTally, ParentReplay
 from sessiontree.core import limits
 from sessiontree.core.activity import FirstPrompt
+from sessiontree.core.header import KEY
 from sessiontree.core.limits import Budget
 from sessiontree.core.message import REPEATS, kind_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
-from sessiontree.core.usage import INHERITED, Tally, mode_of
+from sessiontree.core.usage import INHERITED, Tally, mode_of, spent_before
 from sessiontree.errors import SessionTreeError
 
 
@@ -482,11 +483,13 @@ class _Rollout:
         elif kind == "event_msg" and payload.text("type") == "token_count":
             info = payload.inside("info")
             total, last = info.value("total_token_usage"), info.value("last_token_usage")
-            if isinstance(last, dict) and total != self._usage:  # Codex repeats the same count
+            origin = None if line.values is None else line.values.value(KEY)
+            before = spent_before(origin)
+            if isinstance(last, dict) and (total != self._usage or before):  # or it is repeated
                 self._usage = total
                 model_of_turn = {"provider": self._provider, "model": self._model}
-                fields = {"kind": "turn", **model_of_turn, "usage": last}
-                if mode_of(last, self._tier) is not None:
+                fields = {"kind": "turn", **model_of_turn, "usage": last, **before}
+                if not before and mode_of(last, self._tier) is not None:
                     fields["serviceTier"] = self._tier
                 if self._replay.has(at):
                     fields["metadata"] = {INHERITED: True}

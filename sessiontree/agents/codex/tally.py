@@ -96,7 +96,8 @@ class CodexTally:
         if not isinstance(info, dict):
             return
         last, total = info.get("last_token_usage"), info.get("total_token_usage")
-        if isinstance(last, dict) and total != self._total:  # Codex repeats the same count
+        is_new = total != self._total or self._sums.is_told  # Codex repeats the same count
+        if isinstance(last, dict) and is_new:
             self._total = total
             about = {"provider": self._provider, "model": self._model, "service_tier": self._tier}
             self._sums.spend(last, time, **about, is_inherited=self._replay.has(time))

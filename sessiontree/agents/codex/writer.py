@@ -30,8 +30,9 @@ from sessiontree.agents.writing import (
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, moment_of
+from sessiontree.core.header import KEY
 from sessiontree.core.message import Message, begins_turn, is_generated, is_prompt
-from sessiontree.core.usage import Usage, usage_of
+from sessiontree.core.usage import Usage, spent_mark, usage_of
 
 VERSION: Final = "0.169.0"
 """The version of Codex whose files these are like."""
@@ -268,7 +269,7 @@ class CodexWriter(writing.LogWriter[_Unit]):
         elif entry.type == "thinking_level_change":
             self._take_effort(entry.get("thinkingLevel"))
         else:
-            return self._usage(entry.get("usage"))
+            return self._usage(entry.get("usage"), entry.body)
         return []
 
     def _take_model(self, model: Any) -> None:
@@ -312,17 +313,17 @@ class CodexWriter(writing.LogWriter[_Unit]):
             if id in self.counted:
                 return []
             self.counted.add(id)
-        return self._usage(reported)
+        return self._usage(reported, message)
 
-    def _usage(self, reported: Any) -> list[Line]:
+    def _usage(self, reported: Any, fields: Mapping[str, Any]) -> list[Line]:
+        """The line of what a response used, with what Codex does not say of it in its origin."""
         used = usage_of(reported)
         if used.cost:
             self.losses.add("a reported cost is left out")
-        if used.cache_write:
-            self.losses.add("tokens written to a cache are counted as input")
         self._total += used
         info = {"total_token_usage": _tokens(self._total), "last_token_usage": _tokens(used)}
-        return [("event_msg", {"type": "token_count", "info": info, "rate_limits": None})]
+        told = {"type": "token_count", "info": info, "rate_limits": None}
+        return [("event_msg", told if self._is_codex else {**told, KEY: spent_mark(fields)})]
 
     def _written(self, lines: Iterable[Line], place: str, time: str) -> Iterator[bytes]:
         """Lines, with the marks of the turns that begin with them: Codex takes back whole turns."""
@@ -353,9 +354,13 @@ class CodexWriter(writing.LogWriter[_Unit]):
     def _line(self, line: Line, place: str, time: str) -> bytes:
         """A line; `place` is the entry below which its continuation belongs."""
         kind, payload = line
+        mark = payload.get(KEY, {})
+        payload = {key: value for key, value in payload.items() if key != KEY}
         self.place = place
         try:
             origin = self.source.origin_at(place, {"type": kind, "payload": payload})
+            if KEY in origin:
+                origin = {KEY: {**origin[KEY], **mark}}
             fields = {"timestamp": time, "type": kind, "payload": payload, **origin}
             return writing.json_of(fields) + b"\n"
         except RecursionError:
@@ -403,6 +408,7 @@ def _tokens(used: Usage) -> dict[str, int]:
     return {
         "input_tokens": read,
         "cached_input_tokens": used.cache_read,
+        **({"cache_write_input_tokens": used.cache_write} if used.cache_write else {}),
         "output_tokens": used.output,
         "reasoning_output_tokens": 0,
         "total_tokens": read + used.output,

@@ -15,6 +15,9 @@ from typing import Any, Final
 
 import orjson
 
+from sessiontree.core.header import KEY
+from sessiontree.core.usage import spent_before
+
 Part = dict[str, Any]
 
 _IGNORED: Final = ("/", "?", "<session_context>", "<hook_context>")
@@ -147,6 +150,7 @@ def _answer(message: Part) -> Part:
         made |= {"provider": "google", "model": message["model"]}
     if isinstance(message.get("tokens"), dict):
         made |= {"id": message.get("id"), "usage": message["tokens"]}
+        made |= spent_before(message.get(KEY))
     return made
 
 

@@ -39,7 +39,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.header import GENERATED, KEY
 from sessiontree.core.message import Message, calls_of, is_generated, is_prompt, kind_of, result_ids
-from sessiontree.core.usage import usage_of
+from sessiontree.core.usage import spent_mark, usage_of
 
 _GOOGLE_MODEL: Final = re.compile(r"(gemini|gemma)\b", re.IGNORECASE)
 _LEAD: Final = "(The user's text follows.)\n"
@@ -298,6 +298,8 @@ class GeminiWriter(writing.LogWriter[ChatUnit]):
             self._extend(unit, said)
             unit.line |= tokens
         unit.response = id
+        if tokens:
+            unit.line[KEY] = {**unit.line.get(KEY, {}), **spent_mark(message)}
         model = self.model_of(message)
         if model is not None:
             unit.line["model"] = model
