@@ -201,6 +201,10 @@ class TooMuchError(SessionTreeError):
     """What is asked for takes more than a stated limit, because the session multiplies it."""
 
 
+class AgentProtocolError(SessionTreeError):
+    """An agent that was asked by the Agent Client Protocol failed, ended, or did not answer."""
+
+
 class FileError(SessionTreeError):
     """The content of a file is wrong or of another kind. `file` is the path of the file."""
 

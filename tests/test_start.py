@@ -34,10 +34,10 @@ SLOW: Final = {
 BUDGETS: Final = {
     ("--help",): 8,
     ("append", "s.jsonl", "--text", "x"): 88,
-    ("show", "s.jsonl"): 106,
+    ("show", "s.jsonl"): 108,
     ("context", "s.jsonl"): 93,
     ("label", "s.jsonl", "@", "start"): 89,
-    ("tree", "s.jsonl"): 106,
+    ("tree", "s.jsonl"): 108,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,
     ("stats", "s.jsonl"): 126,

@@ -3,13 +3,15 @@
 A file is recognised by its content, not by its name. An agent's folder holds all that is known of
 it: its object (`agent.Agent`) in `__init__`, its reader, which translates a file line by line into
 version 2, so that every reading command works on it, and its writer. `base` has what readers
-share, `writing` what writers share; `atif` is a format that no agent of its own has.
+share, `writing` what writers share; `atif` and `acp` are formats that no agent
+keeps as its own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from sessiontree.agents.acp import Acp
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.atif import Atif
 from sessiontree.agents.claude_code import ClaudeCode
@@ -42,6 +44,9 @@ AGENTS: Final[tuple[Agent, ...]] = (
 TRAJECTORY: Final = Atif()
 """The format in which benchmarks keep the runs of any agent."""
 
+REPLAY: Final = Acp()
+"""What any agent replays of a session by the Agent Client Protocol."""
+
 NAMES: Final = tuple(agent.name for agent in AGENTS)
 
 OWN: Final = "sessiontree"
@@ -50,7 +55,7 @@ OWN: Final = "sessiontree"
 OF_VERSION_1: Final = Pi.name
 """The agent that wrote files of version 1 of this format, too."""
 
-MAKERS: Final = (*NAMES, TRAJECTORY.name, OWN)
+MAKERS: Final = (*NAMES, TRAJECTORY.name, REPLAY.name, OWN)
 """The programs and formats that sessions come from."""
 
 TRACE: Final = "otel"
@@ -74,7 +79,7 @@ HEAD: Final = 64 * 1024
 
 def formats() -> tuple[Agent, ...]:
     """Those whose files are read; a file is recognised by the last of them that claims it."""
-    return (*AGENTS, TRAJECTORY)
+    return (*AGENTS, TRAJECTORY, REPLAY)
 
 
 def named(name: str | None) -> Agent | None:

@@ -223,13 +223,19 @@ def _tell_synced(done: SyncedSession) -> None:
 
 
 @arguments.command("import", json="the result for each file")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
+@click.argument("files", nargs=-1, metavar="FILE…|ID…", type=PATH)
 @click.option("-o", "--output", metavar="DIR|URL", type=PLACE, help="Write to DIR itself.")
+@click.option(
+    "--acp",
+    metavar="COMMAND",
+    help="Import from the agent that COMMAND starts, by its protocol (ACP).",
+)
 @arguments.own_store()
 @described(Import, "dry_run")
 def import_(
     files: tuple[str, ...],
     output: str | None,
+    acp: str | None,
     folder: str | None,
     dry_run: bool,
     as_json: bool,
@@ -245,14 +251,26 @@ def import_(
     Run the command again to add new entries. If you have added entries to an imported session, the
     agent's new entries go on a separate lane named after the agent. Your leaf does not move.
 
+    With --acp, the command starts the agent, which replays its sessions by the Agent Client
+    Protocol, and ends it: all that it lists, or those with an ID. This is for agents whose files
+    sessiontree does not read, because the protocol gives no branches, and mostly no models, tokens,
+    costs and times; the command says what is missing. The agent is offered no files and no
+    terminal, and is refused what it asks for.
+
     \b
     Example:
       sessiontree import ~/.claude/projects
+      sessiontree import --acp vibe-acp
     """
+    if not files and acp is None:
+        raise click.UsageError("name a FILE to import")
     if output is not None and folder is not None:
         raise click.UsageError("give --store for a store, or -o for a folder, not both")
     into = store_at(folder).root if output is None else output
     importer = Importer(into, by_project=output is None)
+    if acp is not None:
+        _import_by_acp(importer, acp, files, dry_run=dry_run, as_json=as_json)
+        return
     batch = Batch(importer, files, lambda error: tell(f"Error: {error}"), dry_run=dry_run)
     with ProgressBar("Importing") as shown:
         done = batch.results(shown)
@@ -269,6 +287,30 @@ def import_(
     if dry_run:
         tell("This was a dry run: nothing was written")
     end(batch.failed)
+
+
+def _import_by_acp(
+    importer: Importer, command: str, ids: Sequence[str], *, dry_run: bool, as_json: bool
+) -> None:
+    from sessiontree.importing.acp import chosen, imported  # few imports ask an agent
+    from sessiontree.importing.acp_client import AcpAgent
+
+    lacks: dict[str, None] = {}
+    with AcpAgent(command) as agent:
+        done = []
+        for each in imported(agent, chosen(agent, ids), importer, dry_run=dry_run):
+            lacks.update(dict.fromkeys(each.lacks))
+            done.append(each.result)
+            if not as_json:
+                out(f"{each.result.file}  {_counts(each.result)}, from {agent.name}")
+    if as_json:
+        out_json_list(msgspec.to_builtins(result) for result in done)
+    finish()
+    tell(f"{agent.name}: {counted(len(done), 'session')}")
+    if lacks:
+        tell(f"Note: {agent.name} did not give {', '.join(lacks)}")
+    if dry_run:
+        tell("This was a dry run: nothing was written")
 
 
 def _counts(result: ImportResult) -> str:

@@ -52,6 +52,7 @@ from sessiontree.library.search import SessionsOfHits, described, has_blobs, unk
 from sessiontree.library.search_file import SearchHit, marked
 from sessiontree.library.trash import RemovedSession
 from sessiontree.ops.session import (
+    AcpListing,
     EmptyTrash,
     MovedSessions,
     RemovedSessions,
@@ -236,6 +237,18 @@ def _(call: CommandCall, listed: SessionsFound) -> None:
         show(table(found, ids, screen(), named), paged=paged)
     else:
         _out_lines(found, ids, named)
+
+
+@renders(AcpListing)
+def _(call: CommandCall, listed: AcpListing) -> None:
+    if call.as_json:
+        out_json_list(each._asdict() for each in listed.sessions)
+        return
+    for each in listed.sessions:
+        title = one_line(each.title or "", _TITLE)
+        out(f"{time_of(each.updated)}  {printable(each.id)}  {title}  {one_line(each.cwd, 200)}")
+    if not listed.sessions:
+        tell(f"{listed.agent} lists no sessions")
 
 
 def _out_lines(found: list[SessionInfo], ids: Mapping[str, str], named: Collection[str]) -> None:

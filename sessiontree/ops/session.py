@@ -59,6 +59,9 @@ from sessiontree.ops.params import FORMS_OF_TIME, Call, NameOfOne, NoPager, OfSe
 from sessiontree.text.amounts import counted
 from sessiontree.text.pattern import AllOf, Pattern, query
 
+if TYPE_CHECKING:
+    from sessiontree.importing.acp_client import AcpSession
+
 if TYPE_CHECKING:  # a list of sessions starts without them
     from sessiontree.library.spending import Spending, SpendingSum, Totals
     from sessiontree.views.costs import Prices, Stats
@@ -167,6 +170,15 @@ class SessionList(Selected):
     branches: Annotated[
         bool, opt("--branches", help="Also count the branches; this reads whole files.")
     ] = False
+    acp: Annotated[
+        str | None,
+        opt(
+            "--acp",
+            metavar="COMMAND",
+            help="List the sessions of the agent that COMMAND starts, by its protocol (ACP).",
+        ),
+        only_for_people,
+    ] = None
     no_pager: NoPager = False
 
 
@@ -200,6 +212,13 @@ class SessionsFound(NamedTuple):
     """All sessions there, among which each is told from the others."""
 
 
+class AcpListing(NamedTuple):
+    """The sessions that an agent lists by its protocol."""
+
+    agent: str
+    sessions: list[AcpSession]
+
+
 def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> Page[SessionRow]:
     ids = Tally(one.id for one in listed.every)
     with closing(_Counts(call)) as counts:
@@ -214,7 +233,7 @@ def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> 
 
 
 @SESSION.method("List sessions", core=True, json="a list of the sessions", answer=_page_of_sessions)
-def list_(call: Call, given: SessionList) -> SessionsFound:
+def list_(call: Call, given: SessionList) -> SessionsFound | AcpListing:
     """List the sessions of the store and of agents, the last changed first.
 
     Turns, model and cost need whole files, of which each call reads some bytes more.
@@ -253,7 +272,15 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
 
     For the other facts, 'ls' reads only the start and the end of each file. If the name of a
     session is in the middle of a large file, 'ls' may not show the name; 'show' always shows it.
+
+    With --acp, 'ls' starts the agent, asks for its sessions by the Agent Client Protocol, and ends
+    it: for agents whose files sessiontree does not read. 'import --acp' imports them.
     """
+    if given.acp is not None:
+        from sessiontree.importing.acp_client import AcpAgent  # few lists ask an agent
+
+        with AcpAgent(given.acp) as agent:
+            return AcpListing(agent.name, agent.sessions())
     selection, places = _selection(given), call.places(given.places)
     every = _sessions(call, places, Selection())
     ids = hidden_ids()
