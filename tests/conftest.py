@@ -49,6 +49,7 @@ for _variable in (
     "COPILOT_HOME",
     "CLINE_DIR",
     "KIMI_CODE_HOME",
+    "OPENCLAW_STATE_DIR",
 ):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)

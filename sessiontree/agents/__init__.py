@@ -18,10 +18,13 @@ from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.agents.cline import Cline
 from sessiontree.agents.codex import Codex
 from sessiontree.agents.copilot import Copilot
+from sessiontree.agents.crush import Crush
 from sessiontree.agents.droid import Droid
 from sessiontree.agents.gemini import Gemini
+from sessiontree.agents.goose import Goose
 from sessiontree.agents.kilo import Kilo
 from sessiontree.agents.kimi import Kimi
+from sessiontree.agents.openclaw import OpenClaw
 from sessiontree.agents.opencode import OpenCode
 from sessiontree.agents.pi import Pi
 from sessiontree.agents.qwen import Qwen
@@ -38,6 +41,9 @@ AGENTS: Final[tuple[Agent, ...]] = (
     Kilo(),
     Cline(),
     Kimi(),
+    OpenClaw(),
+    Goose(),
+    Crush(),
 )
 """The agents, in the order of lists."""
 

@@ -132,7 +132,7 @@ class Agent(Protocol):
     program: str  # the agent's name for people
     command: str  # the program that runs it, and its name where there is little room
     home: AgentHome
-    mcp: McpEntry
+    mcp: McpEntry = McpEntry("", "", "", "")  # without a file: the server is not entered
     is_target: bool = True  # whether `writer` makes sessions for it
     is_in_files: bool = False  # whether files in one folder with the same id are one session
     cd_option: str = ""  # of a resume in another folder; empty: the session is converted

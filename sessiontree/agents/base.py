@@ -30,7 +30,7 @@ from sessiontree.core.entry import HEADER, MISSING_PARENT, bare_line, decode_len
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.limits import SHORT_BYTES, Budget
-from sessiontree.core.message import text_of
+from sessiontree.core.message import calls_of, text_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_line, uuid_of_name
 from sessiontree.core.salvage import End, spans_of_objects, without_separators
 from sessiontree.core.usage import Tally
@@ -295,6 +295,7 @@ class LineMaker:
         self._taken = {self.root}
         self._named: tuple[SourceLine, LineName] | None = None  # the last line with a name
         self._repeated: dict[str, LineName] = {}  # by digest: the longest name made from it
+        self._tools: dict[str, str] = {}  # by the id of a call so far, the name of the tool
 
     def header(self, line: SourceLine, facts: AgentFacts, **metadata: Any) -> EntryDraft:
         """The header; its metadata names the agent and the agent's session id."""
@@ -344,6 +345,17 @@ class LineMaker:
             named.update(b" again")
             uuid = uuid_of_name(named.hexdigest())
         return uuid
+
+    def with_tools(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields of an entry; a result of a call so far that lacks the tool's name gets it."""
+        message = fields.get("message")
+        if not isinstance(message, dict):
+            return fields
+        self._tools |= {call.id: call.name for call in calls_of(message)}
+        if message.get("role") != "toolResult" or message.get("toolName") is not None:
+            return fields
+        name = self._tools.get(str(message.get("toolCallId")))
+        return {**fields, "message": {**message, "toolName": name}}
 
     def has(self, uuid: str) -> bool:
         """Whether an entry so far has this uuid."""

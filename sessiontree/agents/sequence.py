@@ -60,6 +60,10 @@ class SequenceReader(base.Reader):
         """The type of a line."""
         return line.text("type") or ""
 
+    def entries_in_first(self, first: base.Values) -> Iterator[LineEntry]:
+        """The entries that the first line has beside the facts, such as what a session cost."""
+        yield from ()
+
     def time_in(self, line: base.Values) -> str | None:
         """The time of a line."""
         return line.text("timestamp")
@@ -91,7 +95,8 @@ class SequenceReader(base.Reader):
     def tally(self) -> Tally:
         def counted(line: bytes) -> Iterator[Mapping[str, Any]]:
             for found in self._counted(line):
-                for kind, fields, own, at in self.counts_in(found):
+                first = self.entries_in_first(found) if self.is_first(found) else ()
+                for kind, fields, own, at in (*first, *self.counts_in(found)):
                     yield {
                         **fields,
                         "type": kind,
@@ -116,6 +121,10 @@ class SequenceReader(base.Reader):
         lines = base.LineMaker(self.name, report, facts.id or "")
         derived = [facts.above] if facts.above else None
         yield lines.header(line, facts, derivedFrom=derived, **self.about(first))
+        for kind, fields, _, at in self.entries_in_first(first):
+            yield lines.entry(
+                kind, line, lines.uuid(None, line, kind.encode()), fields, timestamp=at
+            )
         yield from self.translated(chain(held, numbered), lines)
 
     def translated(
@@ -136,7 +145,8 @@ class SequenceReader(base.Reader):
         for number, (kind, fields, own, at) in enumerate(self.entries_in(found), 1):
             uuid = lines.uuid(own, line, b"" if number == 1 else b" %d" % number)
             kept = {"firstKeptEntryUuid": uuid} if kind == "compaction" else {}
-            yield lines.entry(kind, line, uuid, {**kept, **fields}, timestamp=at or time)
+            made = {**kept, **lines.with_tools(fields)}
+            yield lines.entry(kind, line, uuid, made, timestamp=at or time)
         if not number:
             kind = self.kind_in(found)
             if kind not in self.others:

@@ -11,7 +11,6 @@ import re
 from typing import Final, NamedTuple
 
 from sessiontree.agents import base
-from sessiontree.core.header import SQLITE
 
 
 class Stranger(NamedTuple):
@@ -38,9 +37,6 @@ class _Shape(NamedTuple):
 
 
 _CONTINUE: Final = Stranger("Continue")
-_CRUSH: Final = Stranger("Crush")
-_GOOSE: Final = Stranger("Goose", "goose session export")
-_OPENCLAW: Final = Stranger("OpenClaw")
 _EXPORT: Final = Stranger(
     "OpenCode or Kilo CLI as JSON",
     instead="'opencode import FILE' puts it into a database, which is read",
@@ -52,7 +48,6 @@ _AIDER: Final = Stranger("Aider")
 _EVENT: Final = frozenset({"id", "timestamp", "source"})  # of OpenHands
 _SHAPES: Final = (
     _Shape(_CONTINUE, frozenset({"sessionId", "title", "workspaceDirectory"})),
-    _Shape(_OPENCLAW, frozenset({"id", "timestamp"}), (("type", "session"), ("version", 4))),
     _Shape(_OPENHANDS, frozenset({"agent", "persistence_dir", "execution_status"})),
     *(_Shape(_OPENHANDS, _EVENT | {key}) for key in ("llm_message", "system_prompt")),
     *(_Shape(_OPENHANDS, _EVENT | {key, "tool_name"}) for key in ("thought", "observation")),
@@ -61,21 +56,11 @@ _SHAPES: Final = (
     _Shape(_VIBE, frozenset({"session_id", "start_time", "origin_directory", "import_provenance"})),
 )
 
-_TABLES: Final = (
-    (_CRUSH, re.compile(rb"\W?sessions\W[^;]*\bparent_session_id\b[^;]*\bcompletion_tokens\b")),
-    (_GOOSE, re.compile(rb"\W?sessions\W[^;]*\bworking_dir\b[^;]*\bextension_data\b")),
-    (_OPENCLAW, re.compile(rb"\W?transcript_events\W")),
-)
-"""By stranger, the definition of a table that only its database has."""
-
 _CHAT_OF_AIDER: Final = re.compile(rb"\s*# aider chat started at \d{4}-\d\d-\d\d")
-_CREATE: Final = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?")
 
 
 def stranger_in(head: bytes) -> Stranger | None:
     """The known stranger whose file starts with these bytes; None for any other file."""
-    if head.startswith(SQLITE):
-        return next((stranger for stranger, table in _TABLES if _defines(head, table)), None)
     if _CHAT_OF_AIDER.match(head):
         return _AIDER
     first = next(base.first_values(head), None)
@@ -84,10 +69,6 @@ def stranger_in(head: bytes) -> Stranger | None:
     if _is_export_of_opencode(first):
         return _EXPORT
     return next((shape.stranger for shape in _SHAPES if _has_shape(first, shape)), None)
-
-
-def _defines(head: bytes, table: re.Pattern[bytes]) -> bool:
-    return any(table.match(head, found.end()) for found in _CREATE.finditer(head))
 
 
 def _has_shape(first: base.Values, shape: _Shape) -> bool:

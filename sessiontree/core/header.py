@@ -59,14 +59,18 @@ _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zsta
 SQLITE: Final = b"SQLite format 3\0"
 """The first bytes of a SQLite database."""
 
-DATABASE: Final = ".db"
+DATABASES: Final = (".db", ".sqlite")
 """How the name of a database with sessions ends, which counts as a folder of them."""
 
-IN_DATABASE: Final = f"{DATABASE}{os.sep}"
-"""Is in the path of each session in a database; see `storage.databases`."""
+_IN_DATABASES: Final = tuple(f"{ending}{os.sep}" for ending in DATABASES)
 
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})
 _CLAUDE_CODE_KEYS = frozenset({"leafUuid", "messageId", "sessionId"})  # one is in each of them
+
+
+def is_in_database(path: str) -> bool:
+    """True if a path may be that of a session in a database; see `storage.databases`."""
+    return any(ending in path for ending in _IN_DATABASES)
 
 
 def is_file_name(name: object) -> bool:

@@ -30,7 +30,7 @@ from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.bulk import KINDS, OTHER, RESULTS, sizes_of
 from sessiontree.core.entry import decode_leniently, seconds_of
 from sessiontree.core.handle import blob_of, handles_of_blobs, media_type_in, with_parts
-from sessiontree.core.header import IN_DATABASE
+from sessiontree.core.header import is_in_database
 from sessiontree.core.media import text_in
 from sessiontree.engine.gc import ARCHIVE
 from sessiontree.engine.opening import KEPT_AS
@@ -460,7 +460,7 @@ def _every_line(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]
 
 def _document(file: str) -> Mapping[str, Any] | None:
     """The content of a document over many lines; None for a file of lines, or a large document."""
-    if is_address(file) or IN_DATABASE in file:
+    if is_address(file) or is_in_database(file):
         return None
     with open(file, "rb") as opened:
         if opened.read(len(_DOCUMENT)) != _DOCUMENT:

@@ -21,7 +21,7 @@ from sessiontree.agents import HEAD, formats
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.codex.names import rollout_of
 from sessiontree.core.entry import decode_object, seconds_of
-from sessiontree.core.header import IN_DATABASE
+from sessiontree.core.header import is_in_database
 from sessiontree.core.usage import EntryTally, FileCounts, Tally, Usage
 from sessiontree.engine.translated import (
     agent_files,
@@ -334,7 +334,7 @@ def _may_have_more(agent: Agent, file: str) -> bool:
     rollout = rollout_of(file)
     if rollout is not None and rollout.segment != rollout.thread:
         return True
-    if IN_DATABASE in file:  # where nothing is beside a session
+    if is_in_database(file):  # where nothing is beside a session
         return False
     with open(file, "rb") as opened:
         return agent.reader.facts(opened.read(HEAD), b"").is_continued
@@ -346,7 +346,7 @@ def _document(one: SessionInfo) -> bytes | None:
     Raises:
         TooMuchError: the document is too large.
     """
-    if is_address(one.file) or IN_DATABASE in one.file:
+    if is_address(one.file) or is_in_database(one.file):
         return None
     with open(one.file, "rb") as opened:
         if opened.read(len(_DOCUMENT)) != _DOCUMENT:

@@ -36,11 +36,11 @@ from msgspec.structs import replace
 
 from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
 from sessiontree.core.header import (
-    IN_DATABASE,
     ORIGIN_START,
     directory_of,
     forked_from,
     id_of_name,
+    is_in_database,
 )
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.jsonbytes import ESCAPES, has_escapes
@@ -363,7 +363,7 @@ def _looked_into(
                 return look(_Opened(fs, file, stored.read, found.size, found.modified))
             finally:
                 stored.close()
-        if IN_DATABASE in file and fs is DISK and (rows := _rows_at(file)) is not None:
+        if is_in_database(file) and fs is DISK and (rows := _rows_at(file)) is not None:
             inside = _InDatabase(file, rows)
             return look(inside.opened(fs))
         with Descriptor(fs, _open(fs, file)) as fd:

@@ -34,7 +34,9 @@ NAME: Final = "sessiontree"
 Entry = Mapping[str, Any]
 
 
-AGENTS: Final[Mapping[str, Agent]] = {agent.name: agent for agent in agents.AGENTS}
+AGENTS: Final[Mapping[str, Agent]] = {
+    agent.name: agent for agent in agents.AGENTS if agent.mcp.file
+}
 """The agents that this server can be entered with."""
 
 

@@ -361,6 +361,24 @@ class Decompressed:
             )
 
 
+def unpacked(block: bytes, most: int, name: str) -> bytes | None:
+    """A block that is compressed on its own; None if it is damaged, or has more than `most` bytes.
+
+    Raises:
+        DecoderMissingError: there is no decoder.
+    """
+    decoder, parts, left = _decoder(name)(), [], most
+    try:
+        for start in range(0, len(block), _FED):
+            parts.append(decoder.decompress(block[start : start + _FED]))
+            left -= len(parts[-1])
+            if left < 0:
+                return None
+    except Exception:  # each decoder raises its own kind
+        return None
+    return b"".join(parts)
+
+
 def _decoder(path: str) -> Any:
     """A function that makes decoders, of Python 3.14 or else of the package `zstandard`."""
     try:

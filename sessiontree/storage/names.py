@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from sessiontree.core.header import DATABASE, IN_DATABASE, is_file_name
+from sessiontree.core.header import DATABASES, is_file_name, is_in_database
 from sessiontree.errors import SessionNotFoundError, SessionTreeError, StorageError, fault
 from sessiontree.storage.fs import DISK, READ_PLAIN, Descriptor, FileSystem
 
@@ -71,12 +71,12 @@ def is_session_name(name: str) -> bool:
 
 def is_file(path: str) -> bool:
     """Whether a path leads to a file, or to a session in a database."""
-    return os.path.isfile(path) or (IN_DATABASE in path and _is_in_database(path))
+    return os.path.isfile(path) or (is_in_database(path) and _is_in_database(path))
 
 
 def is_there(path: str) -> bool:
     """Whether a path leads to anything, or is a link, or a session in a database."""
-    return os.path.lexists(path) or (IN_DATABASE in path and _is_in_database(path))
+    return os.path.lexists(path) or (is_in_database(path) and _is_in_database(path))
 
 
 def _is_in_database(path: str) -> bool:
@@ -87,7 +87,7 @@ def _is_in_database(path: str) -> bool:
 
 def is_database(path: str) -> bool:
     """Whether a file is a database with sessions, which counts as a folder of them."""
-    if not path.endswith(DATABASE) or not os.path.isfile(path):
+    if not path.endswith(DATABASES) or not os.path.isfile(path):
         return False
     from sessiontree.storage import databases  # with sqlite3, and few folders have a database
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.core.header import IN_DATABASE
+from sessiontree.core.header import is_in_database
 from sessiontree.errors import StorageError
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import MAGIC, Decompressed, Positioned
@@ -63,7 +63,7 @@ class Scanner:
         LF counts as well. Raises OSError as the system does, and for
         a compressed file as `DecompressedFile.readinto` does.
         """
-        if is_address(file) or IN_DATABASE in file:
+        if is_address(file) or is_in_database(file):
             yield from self._lines_of_log(file, find, narrow)
             return
         buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile

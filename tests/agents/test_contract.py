@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from sessiontree import Session
 from sessiontree.agents import HEAD, base, formats
+from sessiontree.core.header import DATABASES
 from sessiontree.core.message import repeated_by
 from sessiontree.core.usage import Spent
 from sessiontree.errors import SessionTreeError
@@ -43,7 +44,8 @@ CUTS: Final = 60
 
 
 def _sessions() -> Iterator[tuple[Path, base.Reader]]:
-    databases = (sessions_in(str(file)) for file in sorted(FIXTURES.rglob("*.db")))
+    files = (file for ending in DATABASES for file in sorted(FIXTURES.rglob(f"*{ending}")))
+    databases = (sessions_in(str(file)) for file in files)
     in_databases = map(Path, chain.from_iterable(databases))
     for file in chain(sorted(FIXTURES.rglob("*.json*")), in_databases):
         if file.is_dir() or any(word in str(file) for word in ("damaged", "cut", "extended")):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,25 +22,10 @@ MADE: Final = sorted(file for file in FIXTURES.rglob("*.json*") if file.is_file(
 EVENT: Final = {"id": "e", "timestamp": "2026-11-28T13:11:16", "source": "agent"}
 DOCUMENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("Continue", {"sessionId": "s", "title": "t", "workspaceDirectory": "/p", "history": []}),
-    ("OpenClaw", {"type": "session", "version": 4, "id": "n", "timestamp": "t", "cwd": "/p"}),
     ("OpenCode or Kilo CLI as JSON", {"info": {"id": "ses_1", "projectID": "p"}, "messages": []}),
     ("OpenHands", {**EVENT, "llm_message": {"role": "user", "content": []}}),
     ("OpenHands", {**EVENT, "tool_name": "terminal", "observation": {}}),
     ("Mistral Vibe", {"generation": "42", "manifest_sha256": "00", "store_format": "v"}),
-)
-
-DATABASES: Final = (
-    (
-        "Crush",
-        "CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL,"
-        " message_count INTEGER, prompt_tokens INTEGER, completion_tokens INTEGER, cost REAL)",
-    ),
-    (
-        "Goose",
-        "CREATE TABLE sessions (id TEXT PRIMARY KEY, description TEXT NOT NULL, working_dir TEXT,"
-        " created_at TIMESTAMP, extension_data TEXT, total_tokens INTEGER)",
-    ),
-    ("OpenClaw", "CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT)"),
 )
 
 
@@ -74,15 +57,6 @@ def test_a_session_of_a_known_stranger_is_named(
 ) -> None:
     file = tmp_path / "session.json"
     file.write_text(json.dumps(keys, indent=indent) + "\n")
-    assert named(file) == program
-
-
-@for_each(("program", "table"), DATABASES)
-def test_a_database_of_a_known_stranger_is_named(tmp_path: Path, program: str, table: str) -> None:
-    file = tmp_path / "sessions.db"
-    with closing(sqlite3.connect(file)) as database:
-        database.execute(table)
-        database.commit()
     assert named(file) == program
 
 

@@ -39,6 +39,7 @@ VARIABLES = (
         "COPILOT_HOME",
         "CLINE_DIR",
         "KIMI_CODE_HOME",
+        "OPENCLAW_STATE_DIR",
         "SESSIONTREE_HOME",
     ),
 )
@@ -484,18 +485,23 @@ def test_a_list_without_a_session_names_the_folders_that_it_looked_at(
         "~/.local/share/opencode/opencode.db (XDG_DATA_HOME), "
         "~/.local/share/kilo/kilo.db (XDG_DATA_HOME)"
     )
+    more = (
+        "~/.local/share/goose/sessions/sessions.db (XDG_DATA_HOME), "
+        "~/.local/share/crush/crush.db (XDG_DATA_HOME)"
+    )
     there = "~/.claude/projects, ~/.codex/sessions, ~/.pi/agent/sessions, ~/.gemini/tmp"
     assert told("--project", "/nowhere", "--agent", "pi") == (
         f"No session in ~/.local/share/sessiontree or where agents keep theirs ({there}) matches "
         "--agent pi --project '/nowhere'; not there: /gone/projects (CLAUDE_CONFIG_DIR), "
-        + databases
+        f"{databases}, {more}"
     )
     for name in os.listdir(home):
         shutil.rmtree(home / name)
     store = "No session in ~/.local/share/sessiontree or where agents keep theirs"
     others = "~/.codex/sessions, ~/.pi/agent/sessions, ~/.gemini/tmp, ~/.factory/sessions"
     others += ", ~/.qwen/projects, ~/.copilot/session-state"
-    others += f", {databases}, ~/.cline/data/sessions, ~/.kimi-code/sessions"
+    others += f", {databases}, ~/.cline/data/sessions, ~/.kimi-code/sessions, ~/.openclaw/agents"
+    others += f", {more}"
     named = "~/.claude/projects (CLAUDE_CONFIG_DIR), /gone/projects (CLAUDE_CONFIG_DIR)"
     assert told() == f"{store}; not there: {named}, {others}"
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")

@@ -143,7 +143,6 @@ class _KimiSteps:
         self._reader = reader
         self._lines = lines
         self._parts: list[tuple[base.SourceLine, base.Values]] = []  # of the step so far
-        self._names: dict[str, Any] = {}  # by the id of a call, the name of the tool
         self._model: str | None = None
         self._above: list[str] = []  # for each prompt in the context, the entry above it
 
@@ -157,8 +156,7 @@ class _KimiSteps:
             yield from self.flush()
         self._model = found.text("model") or self._model
         if kind == _EVENT and event.text("type") == "tool.result":
-            result = _result(event, self._names.get(event.text("toolCallId") or ""))
-            yield self._message(line, result)
+            yield self._message(line, _result(event))
         elif kind in (_UNDONE, _CLEARED):
             yield self._branch(line, found)
         else:
@@ -174,7 +172,6 @@ class _KimiSteps:
             return
         parts, self._parts = self._parts, []
         blocks = [_block_of(event) for _, event in parts]
-        self._names |= {block["id"]: block["name"] for block in blocks if "id" in block}
         message: dict[str, Any] = {"role": "assistant", "content": blocks}
         if self._model:
             message["model"] = self._model
@@ -187,7 +184,8 @@ class _KimiSteps:
     ) -> base.EntryDraft:
         at = self._reader.time_in(line.values or base.Values({}))
         uuid = self._lines.uuid(own, line)
-        return self._lines.entry("message", line, uuid, {"message": message}, timestamp=at)
+        fields = self._lines.with_tools({"message": message})
+        return self._lines.entry("message", line, uuid, fields, timestamp=at)
 
     def _branch(self, line: base.SourceLine, found: base.Values) -> base.EntryDraft:
         """Go on from above the prompts that were taken back."""
@@ -221,10 +219,10 @@ def _block(part: Object) -> dict[str, Any]:
     return dict(part)
 
 
-def _result(event: base.Values, name: Any) -> Object:
+def _result(event: base.Values) -> Object:
     result = an_object(event.value("result"))
     output = result.get("output")
     blocks = [_block(part) for part in objects(output)]
     content = blocks or (output if isinstance(output, str) else base.json_of(output).decode())
     is_error = result.get("isError") is True
-    return result_of(event.text("toolCallId"), name, content, is_error=is_error)
+    return result_of(event.text("toolCallId"), None, content, is_error=is_error)

@@ -70,6 +70,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class PiReader(base.Reader):
+    versions: tuple[int, ...] = (2, 3)
     has_header = True
     line_keys = _LINE_KEYS
     message_key = "message"
@@ -84,10 +85,10 @@ class PiReader(base.Reader):
         return entry is not None and (self.is_header(entry) or _is_entry(entry))
 
     def is_header(self, line: base.Values) -> bool:
-        """Whether a line is a header of version 2 or 3, with neither `uuid` nor `format`."""
+        """Whether a line is a header of these versions, with neither `uuid` nor `format`."""
         return (
             line.text("type") == "session"
-            and line.value("version") in (2, 3)
+            and line.value("version") in self.versions
             and line.text("id") is not None
             and "uuid" not in line
             and "format" not in line
