@@ -50,6 +50,8 @@ for _variable in (
     "CLINE_DIR",
     "KIMI_CODE_HOME",
     "OPENCLAW_STATE_DIR",
+    "OPENCODE_DB",
+    "KILO_DB",
 ):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)

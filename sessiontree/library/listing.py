@@ -35,6 +35,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
 from sessiontree.core.entry import ANNOTATIONS, decode_object, seconds_of
+from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.header import (
     ORIGIN_START,
     directory_of,
@@ -42,7 +43,6 @@ from sessiontree.core.header import (
     id_of_name,
     is_in_database,
 )
-from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.jsonbytes import ESCAPES, has_escapes
 from sessiontree.core.message import (
     role_of,

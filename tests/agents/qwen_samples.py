@@ -52,20 +52,28 @@ def sent(messages: list[Json]) -> Told:
     for message in messages:
         content = message["content"]
         parts = [text(content)] if isinstance(content, str) else content or []
-        said = [part["text"] for part in parts if not part["text"].startswith("<system-reminder>")]
+        texts = (part.get("text") for part in parts)  # None for an image
+        said = [words for words in texts if words != "" and not _is_by_itself(words)]
         said += [made["function"]["name"] for made in message.get("tool_calls", [])]
         if message["role"] != "system":
             told.append((message["role"], said))
-    return _joined(told)
+    return joined(told)
+
+
+def _is_by_itself(words: str | None) -> bool:
+    return words is not None and words.lstrip().startswith(_BY_ITSELF)
+
+
+_BY_ITSELF: Final = ("<system-reminder>", "<environment_details>")
 
 
 def read(messages: Iterable[Mapping[str, Any]]) -> Told:
     """The same of the messages of a context."""
     told = [(_ROLES.get(role := message["role"], role), _said(message)) for message in messages]
-    return _joined(told)
+    return joined(told)
 
 
-def _joined(told: Told) -> Told:
+def joined(told: Told) -> Told:
     """The messages; those of the user that follow each other are one, as they are sent."""
     made: Told = []
     for role, said in filter(itemgetter(1), told):

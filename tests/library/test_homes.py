@@ -41,6 +41,8 @@ VARIABLES = (
         "KIMI_CODE_HOME",
         "OPENCLAW_STATE_DIR",
         "SESSIONTREE_HOME",
+        "OPENCODE_DB",
+        "KILO_DB",
     ),
 )
 PI = (
