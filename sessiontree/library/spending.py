@@ -402,18 +402,28 @@ def numbers_of(row: SessionInfo | None, numbers: Stats) -> Stats:
     their models. An import has the sum of an agent's session as it was then.
     """
     files = [] if row is None else originals_first([row])
-    if row is None or len(files) < 2:
+    if row is None or (not row.is_converted and [one.file for one in files] == [row.file]):
         return numbers
     counter, known = CountCache(cache_folder()), set[object]()
-    own = {spent.copy_key for spent in counter.count(row).spent() if not spent.is_converted}
+    every = counter.count(row).spent()
+    own = {spent.copy_key for spent in every if not spent.is_converted and not _is_sum(spent)}
+    sums = {spent.answer: spent.usage for spent in every if _is_sum(spent)}
     found: list[Spent] = []
     for file in _with_places(counter.counted(files, None)):
         each = file.spent()
         keys = [[*_keys(file.at, spent)] for spent in each]
         found += [spent for spent, of in zip(each, keys, strict=True) if known.isdisjoint(of)]
         known.update(chain.from_iterable(keys))
-    is_all = all(spent.is_converted or spent.copy_key in own for spent in found)
+    is_all = all(
+        sums.get(spent.answer) == spent.usage if _is_sum(spent) else spent.copy_key in own
+        for spent in found
+    )
     return numbers if is_all else with_spent(numbers, found)
+
+
+def _is_sum(spent: Spent) -> bool:
+    """Whether this is the sum of a session so far, of which an import may have an earlier one."""
+    return spent.is_of_session and bool(spent.answer)
 
 
 def turns_in(row: SessionInfo) -> int:
