@@ -52,6 +52,7 @@ for _variable in (
     "OPENCLAW_STATE_DIR",
     "OPENCODE_DB",
     "KILO_DB",
+    "CONTINUE_GLOBAL_DIR",
 ):
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)

@@ -17,6 +17,7 @@ from sessiontree.agents.atif import Atif
 from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.agents.cline import Cline
 from sessiontree.agents.codex import Codex
+from sessiontree.agents.continue_ import Continue
 from sessiontree.agents.copilot import Copilot
 from sessiontree.agents.crush import Crush
 from sessiontree.agents.droid import Droid
@@ -44,6 +45,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     OpenClaw(),
     Goose(),
     Crush(),
+    Continue(),
 )
 """The agents, in the order of lists."""
 

@@ -36,7 +36,6 @@ class _Shape(NamedTuple):
     values: tuple[tuple[str, object], ...] = ()
 
 
-_CONTINUE: Final = Stranger("Continue")
 _EXPORT: Final = Stranger(
     "OpenCode or Kilo CLI as JSON",
     instead="'opencode import FILE' puts it into a database, which is read",
@@ -47,7 +46,6 @@ _AIDER: Final = Stranger("Aider")
 
 _EVENT: Final = frozenset({"id", "timestamp", "source"})  # of OpenHands
 _SHAPES: Final = (
-    _Shape(_CONTINUE, frozenset({"sessionId", "title", "workspaceDirectory"})),
     _Shape(_OPENHANDS, frozenset({"agent", "persistence_dir", "execution_status"})),
     *(_Shape(_OPENHANDS, _EVENT | {key}) for key in ("llm_message", "system_prompt")),
     *(_Shape(_OPENHANDS, _EVENT | {key, "tool_name"}) for key in ("thought", "observation")),

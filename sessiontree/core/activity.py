@@ -33,7 +33,15 @@ SYNTHETIC: Final = "<synthetic>"
 
 _MAX_FILES: Final = 100  # of one call
 _LONGEST_PATH: Final = 300
-_PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
+_PATHS: Final = (
+    "file_path",
+    "path",
+    "filePath",
+    "notebook_path",
+    "absolute_path",
+    "filename",
+    "filepath",
+)
 _CHANGING: Final = re.compile(r"edit|write|replace|patch|create|notebook", re.IGNORECASE)
 _READING: Final = re.compile(r"read|view|cat|open", re.IGNORECASE)
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)

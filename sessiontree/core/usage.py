@@ -281,7 +281,7 @@ def spent_on(
     milliseconds = None if at is None else int(at * 1000)
     # the kinds of `usage` entries that give the cost of answers before them
     is_report = isinstance(kind, str) and kind in (_OF_SESSION, "result")
-    named = provider if isinstance(provider, str) else None
+    named = _text(provider) if isinstance(provider, str) else None
     yield Spent(
         time=milliseconds,
         answer=id,
@@ -302,7 +302,7 @@ def spent_on(
             answer=advice.name,
             entry=_text(entry),
             provider=named,
-            model=advice.model,
+            model=_text(advice.model),
             usage=usage_of(advice.reported),
             written_for_an_hour=written_for_an_hour(advice.reported),
             mode=mode_of(advice.reported),
@@ -312,7 +312,10 @@ def spent_on(
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    """A text that a cache can hold, so without half a character; empty for any other value."""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def total(found: Iterable[Spent]) -> Usage:
@@ -451,8 +454,7 @@ class Sums:
 
     def use(self, model: Any) -> None:
         """Note the model that wrote a message."""
-        if isinstance(model, str) and model:
-            self.model = model
+        self.model = _text(model) or self.model
 
     def counts(self) -> FileCounts:
         lists = (self.spent, self._asked, self._asked_before)

@@ -36,7 +36,15 @@ from sessiontree.edits.shell import ShellEffect, effects, script_of
 
 Kind = Literal["write", "append", "edit", "delete", "move", "change"]
 
-_PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
+_PATHS: Final = (
+    "file_path",
+    "path",
+    "filePath",
+    "notebook_path",
+    "absolute_path",
+    "filename",
+    "filepath",
+)
 _PATCHES: Final = ("input", "patch", "patchText")
 _SHELLS: Final = frozenset(
     {

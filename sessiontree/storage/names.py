@@ -1,7 +1,8 @@
 """The session files in a folder and the folders in it, by their names.
 
 A session file is `….jsonl`, also those of most agents; Codex compresses old ones to `….jsonl.zst`,
-the older chats of Gemini CLI are `session-….json`, and documents of messages `….messages.json`.
+the older chats of Gemini CLI are `session-….json`, documents of messages `….messages.json`, and
+those of Continue any other `….json` in a folder that has the list of them, `sessions.json`.
 What Claude Code keeps beside a session, in `<session id>/subagents` and `<session
 id>/tool-results`, is part of that session; so are the chats of subagents that Gemini CLI keeps
 beside `session-<time>-<start of id>.jsonl`, in `<session id>`, and the transcripts of subagents
@@ -50,6 +51,8 @@ SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
 
 _CHAT_START: Final = "session-"
+_DOCUMENT: Final = ".json"
+_LIST: Final = "sessions.json"
 _TRAJECTORY: Final = "trajectory.json"  # of a benchmark
 _CHATS: Final = "chats"
 
@@ -330,7 +333,9 @@ def session_files(folder: str, report: Report, links: FolderLinks = NO_LINKS) ->
         chats = {chat_id_in(name) for name in names if name.startswith(_CHAT_START)}
         for entry in found:
             name = entry.name
-            if is_session_name(name):
+            if is_session_name(name) or (
+                _LIST in names and name.endswith(_DOCUMENT) and name != _LIST
+            ):
                 kind = _kind_of(entry)
                 if kind is None:
                     yield entry.path

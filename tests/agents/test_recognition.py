@@ -21,7 +21,6 @@ MADE: Final = sorted(file for file in FIXTURES.rglob("*.json*") if file.is_file(
 
 EVENT: Final = {"id": "e", "timestamp": "2026-11-28T13:11:16", "source": "agent"}
 DOCUMENTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    ("Continue", {"sessionId": "s", "title": "t", "workspaceDirectory": "/p", "history": []}),
     ("OpenCode or Kilo CLI as JSON", {"info": {"id": "ses_1", "projectID": "p"}, "messages": []}),
     ("OpenHands", {**EVENT, "llm_message": {"role": "user", "content": []}}),
     ("OpenHands", {**EVENT, "tool_name": "terminal", "observation": {}}),

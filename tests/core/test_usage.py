@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from sessiontree import Session
-from sessiontree.core.usage import LARGEST, Usage, reports_cost, usage_of, written_for_an_hour
+from sessiontree.core.usage import (
+    LARGEST,
+    EntryTally,
+    Usage,
+    reports_cost,
+    usage_of,
+    written_for_an_hour,
+)
 from tests.support.conversation import user
 from tests.support.table import for_each
 from tests.support.terminal import run
@@ -93,3 +100,11 @@ def test_huge_numbers_of_an_answer_are_no_fault(command: str, tmp_path: Path) ->
         appending.write(json.dumps({**fields, "message": message}) + "\n")
     result = run(command, str(tmp_path if command == "ls" else file))
     assert (result.exit_code, "a fault in" in result.output) == (0, False)
+
+
+def test_half_a_character_in_the_name_of_a_model_is_counted() -> None:
+    tally = EntryTally()
+    message = {"role": "assistant", "model": "\ud800", "usage": {"input": 3}}
+    tally.take(json.dumps({"type": "message", "uuid": "a", "message": message}).encode())
+    counts = tally.counts()
+    assert (counts.model, counts.usage.input) == ("?", 3)

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from sessiontree.cli import main
+from sessiontree.core.header import DATABASES
+from sessiontree.storage.databases import content_at, sessions_in
 from tests.docs.examples import ROOT
 from tests.hostile.commands import FOREIGN, OWN
 from tests.support.soak import in_soak
@@ -25,6 +27,19 @@ SOURCES: Final = sorted(
     for file in [*ROOT.glob("fixtures/*/session.jsonl"), *ROOT.glob("fixtures/agents/**/*.jsonl")]
     if file.stat().st_size < 100_000
 )
+DOCUMENTS: Final = sorted(
+    file
+    for pattern in ("**/*.messages.json", "continue/*/*-*.json", "gemini/**/session-*.json")
+    for file in ROOT.glob(f"fixtures/agents/{pattern}")
+)
+IN_DATABASES: Final = sorted(
+    Path(file)
+    for ending in DATABASES
+    for database in ROOT.glob(f"fixtures/agents/**/*{ending}")
+    for file in sessions_in(str(database))
+)
+"""Sessions in databases, whose lines are read in a file, too."""
+
 NOT_HERE: Final = ("backup", "stats of all", "ls of all", "search in all")
 """Commands that read the sessions of this machine."""
 
@@ -50,15 +65,18 @@ def put(value: Any, place: Place, odd: Any) -> None:
 
 def with_odd_values(source: Path, dice: Random) -> str | None:
     """The text of a file with one to four odd values; None if its lines are not JSON."""
+    found = content_at(str(source))
+    text = source.read_text(errors="replace") if found is None else found[0].decode()
+    indent = 2 if text.startswith("{\n") else None
     try:
-        lines = [json.loads(line) for line in source.read_text(errors="replace").splitlines()]
+        lines = [json.loads(each) for each in ([text] if indent else text.splitlines())]
     except ValueError:
         return None
     for _ in range(dice.choice((1, 1, 2, 4)) if lines else 0):
         line = dice.choice(lines)
-        if found := list(places(line)):
-            put(line, dice.choice(found), json.loads(dice.choice(ODD)))
-    return "".join(json.dumps(line) + "\n" for line in lines)
+        if choices := list(places(line)):
+            put(line, dice.choice(choices), json.loads(dice.choice(ODD)))
+    return "".join(json.dumps(line, indent=indent) + "\n" for line in lines)
 
 
 def faults(
@@ -77,7 +95,7 @@ def faults(
 def check_many(folder: Path, seed: int, count: int) -> None:
     dice = Random(seed)
     for _ in range(count):
-        source = dice.choice(SOURCES)
+        source = dice.choice(dice.choice((SOURCES, SOURCES, DOCUMENTS, IN_DATABASES)))
         text = with_odd_values(source, dice)
         if text is None:
             continue

@@ -40,6 +40,7 @@ VARIABLES = (
         "CLINE_DIR",
         "KIMI_CODE_HOME",
         "OPENCLAW_STATE_DIR",
+        "CONTINUE_GLOBAL_DIR",
         "SESSIONTREE_HOME",
         "OPENCODE_DB",
         "KILO_DB",
@@ -503,7 +504,7 @@ def test_a_list_without_a_session_names_the_folders_that_it_looked_at(
     others = "~/.codex/sessions, ~/.pi/agent/sessions, ~/.gemini/tmp, ~/.factory/sessions"
     others += ", ~/.qwen/projects, ~/.copilot/session-state"
     others += f", {databases}, ~/.cline/data/sessions, ~/.kimi-code/sessions, ~/.openclaw/agents"
-    others += f", {more}"
+    others += f", {more}, ~/.continue/sessions"
     named = "~/.claude/projects (CLAUDE_CONFIG_DIR), /gone/projects (CLAUDE_CONFIG_DIR)"
     assert told() == f"{store}; not there: {named}, {others}"
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")
