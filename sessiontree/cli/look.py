@@ -191,9 +191,9 @@ def _out_entry(session: Session, entry: Entry) -> None:
         }
     )
     if is_message:
-        from sessiontree.views.parts import text_of_message  # few commands show messages
+        from sessiontree.views.parts import whole_text_of  # few commands show messages
 
-        out("\n" + text_of_message(message))
+        out("\n" + whole_text_of(message))
     rest.pop("message", None)
     if rest:
         out("\n" + indented_text(rest))

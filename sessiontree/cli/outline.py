@@ -38,9 +38,11 @@ from sessiontree.text.columns import (
 from sessiontree.text.preview import preview
 from sessiontree.views.drawing import OutlineRenderer
 from sessiontree.views.layout import TurnTree
+from sessiontree.views.ledger import LedgerRow, ledger
 from sessiontree.views.messages import typed_in
 from sessiontree.views.rows import said_in
-from sessiontree.views.turns import SessionOutline, Turn
+from sessiontree.views.tools import SIGNS
+from sessiontree.views.turns import SessionOutline, Subagent, Turn
 from sessiontree.views.words import (
     asked_in,
     local_time,
@@ -51,6 +53,7 @@ from sessiontree.views.words import (
     told_in,
     without_path,
     work_in,
+    work_of_subagent,
     work_parts,
 )
 from sessiontree.views.work import TurnEvent
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from sessiontree.views.tree import Label
 
 _ROLE_WIDTH: Final = 11
+_INDENT: Final = " " * (_ROLE_WIDTH + 2)
 _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 
@@ -76,18 +80,18 @@ def opened_turn(read: TurnRead, screen: Screen) -> Iterator[Line]:
         for event in turn.events:
             if event.kind == "reply":
                 replies.setdefault(event.uuid, []).append(event)
-        for entry, message in said_in(session.cursor, turn):
+        for row in ledger(said_in(session.cursor, turn), outline.cwd, session.original):
+            entry, message = row.entry, row.message
             label = f"[{labels[entry.uuid]}] " if entry.uuid in labels else ""
             if entry.uuid == turn.uuid and turn.prompt is not None:
                 yield from _prompt(entry, message, turn, label, screen.width)
             elif entry.uuid in replies:
                 yield from _replies(entry, replies[entry.uuid], screen.width)
-            else:
+            elif not (row.acts or row.is_result):
                 yield _row(entry, message, label, screen.width)
-            if agent := agents.get(entry.uuid):
-                parts = [Span(f"↳ {agent.name}: {agent.task}", "agent")]
-                did = work_in(agent.work, max(20, screen.width // 2), parts)
-                yield [Span(" " * 10), *dotted(did, screen.width - 10)]
+            elif row.rest is not None:
+                yield _row(entry, row.rest, label, screen.width)
+            yield from _acts(row, replies, agents.pop(entry.uuid, None), screen.width)
         yield from _following(outline, place, screen.width)
 
 
@@ -140,6 +144,36 @@ def _row(entry: Entry, message: Message | None, label: str, width: int) -> Line:
     body = Span(cut(said, width - 10 - _ROLE_WIDTH - 2), "dim" if role == "dim" else "")
     named = Span(f"{cut(who, _ROLE_WIDTH):<{_ROLE_WIDTH}}", role)
     return [*_before(entry.uuid), named, Span("  "), body]
+
+
+def _acts(
+    row: LedgerRow, replies: Container[str], agent: Subagent | None, width: int
+) -> Iterator[Line]:
+    """The lines of the acts of an entry; a subagent has what it did as its outcome."""
+    for _, act, result in row.acts:
+        if act.kind == "question" and result in replies:  # which has the question, too
+            continue
+        outcome = [Span(act.outcome, "failure" if act.failed else "")] if act.outcome else []
+        if act.kind == "subagent" and agent is not None:
+            outcome, agent = work_of_subagent(agent, width // 2), None
+        ends = dotted([*outcome, *([Span(act.took)] if act.took else [])], width // 2)
+        named = f"{SIGNS[act.kind]} {act.verb}"
+        gap = "" if act.place.startswith(":") or not act.place else " "
+        words = [
+            Span(f"{named:<{_ROLE_WIDTH}}  ", "agent" if act.kind == "subagent" else "number"),
+            Span(act.object),
+            Span(f"{gap}{act.place}", "dim"),
+        ]
+        yield [*_before(row.entry.uuid), *beside(words, ends, width - 10)]
+        if act.failed:
+            yield from (
+                [*_before(), Span(_INDENT), Span(cut(line, width - 10 - len(_INDENT)), "dim")]
+                for line in act.tail()
+            )
+    if agent is not None:
+        parts = [Span(f"↳ {agent.name}: {agent.task}", "agent")]
+        did = work_in(agent.work, max(20, width // 2), parts)
+        yield [Span(" " * 10), *dotted(did, width - 10)]
 
 
 def _replies(entry: Entry, replies: list[TurnEvent], width: int) -> Iterator[Line]:

@@ -288,6 +288,21 @@ def without_cut_calls(message: Message) -> tuple[Message | None, list[ToolCall]]
     return made, cut
 
 
+def without_calls(message: Message) -> Message | None:
+    """A message without its calls; None if it has nothing else."""
+    content = message.get("content")
+    if isinstance(content, list):
+        rest = [block for block in content if call_in(block) is None]
+    else:
+        rest = [content] if content else []
+    return {**message, "content": rest, "tool_calls": None} if rest else None
+
+
+def image_in(message: Message) -> Mapping[str, Any] | None:
+    """The first image among the content blocks of a message, or of a result; None without one."""
+    return next((block for block in blocks_of(message) if kind_of(block) in IMAGE_BLOCKS), None)
+
+
 def calls_to_run(blocks: Iterable[Message]) -> list[ToolCall]:
     """The calls in blocks or items of an answer, their arguments decoded; without those cut off.
 

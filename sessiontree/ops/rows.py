@@ -11,7 +11,7 @@ from msgspec import Meta
 from sessiontree.core.blocks import handle_text
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
-from sessiontree.text.preview import preview, speaker
+from sessiontree.text.preview import speaker
 
 if TYPE_CHECKING:
     from sessiontree.ops.params import Call
@@ -45,12 +45,14 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def row_of(entry: Entry, label: str | None = None, width: int = WIDTH) -> Row:
     """An entry as a row."""
+    from sessiontree.views.ledger import gist_of  # few methods make rows
+
     return Row(
         uuid=entry.uuid,
         parent=entry.parent_uuid,
         type=entry.type,
         role=speaker(entry),
-        preview=preview(entry, width=width),
+        preview=gist_of(entry, width),
         time=entry.timestamp,
         lane=entry.lane,
         label=label,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -24,11 +24,12 @@ from sessiontree.core.message import (
     HOSTED_ITEMS,
     Message,
     ToolCall,
+    indented_text,
     json_text,
     kind_of,
 )
 from sessiontree.core.questions import answers_in, questions_of
-from sessiontree.edits.diff import DiffCounts, counts_of
+from sessiontree.edits.diff import DiffCounts, counts_of, diff_of
 from sessiontree.edits.shell import script_of
 from sessiontree.edits.tools import (
     Edit,
@@ -176,6 +177,53 @@ def act_of(
 def _failure(result: Mapping[str, Any]) -> str:
     code = exit_code_of(result)
     return f"exit {code}" if code else "failed"
+
+
+class Detail(NamedTuple):
+    """A part of a call that its line does not have."""
+
+    name: str
+    """The argument, or the file of a diff; empty where that is plain."""
+
+    text: str
+    language: Literal["", "diff", "sh", "json"] = ""
+
+
+def details_of(call: ToolCall, told: Mapping[str, Any] | None = None) -> Iterator[Detail]:
+    """What a call says beyond its line: a diff for each file, a script, or other arguments.
+
+    What the line has whole is not repeated; `told` is as for `act_of`.
+    """
+    call = with_arguments(call)
+    edits = [edit for edit in edits_of(call, told or {}) if edit.path]
+    diffs = [(edit.path, "\n".join(diff_of(edit))) for edit in edits]
+    if any(diff for _, diff in diffs):
+        yield from (
+            Detail(path if len(diffs) > 1 else "", diff, "diff") for path, diff in diffs if diff
+        )
+        return
+    given = call.arguments
+    shown = act_of(call).what
+    if isinstance(given, str) and not _is_in(shown, given):
+        yield Detail("", given)
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        if value is None or _is_in(shown, value):
+            continue
+        if key in ("command", "cmd", "script") and (script := script_of(given)):
+            if not _is_in(shown, script):
+                yield Detail("", script, "sh")
+        elif isinstance(value, str):
+            yield Detail(str(key), value)
+        else:
+            yield Detail(str(key), indented_text(value), "json")
+
+
+def _is_in(shown: str, value: Any) -> bool:
+    """True if a line has a value whole."""
+    if isinstance(value, str):
+        bare = value.split("://", 1)[-1].rstrip("/")
+        return "\n" not in value and len(value) <= _WIDTH and one_line(bare, _WIDTH) in shown
+    return not isinstance(value, bool) and (text := _in_words(value)) != "" and text in shown
 
 
 class _Reading:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.cursor import Cursor
-from sessiontree.text.preview import preview, speaker
+from sessiontree.text.preview import speaker
+from sessiontree.views.ledger import gist_of
 from sessiontree.views.tree import Callers, EntryTree, path_rows
 from sessiontree.views.words import EVENTS, HERE
 
@@ -260,6 +261,8 @@ class _Picture:
         self._recent = recent
         self._outline = outline
         self._all = all
+        cwd = outline.entry(0).get("cwd")
+        self._cwd = cwd if isinstance(cwd, str) else None
         tree = self._tree = outline.tree
         self._callers = Callers(outline)
         self._content = tree.content_rows()
@@ -387,5 +390,5 @@ class _Picture:
         parts += [HERE] if row == self._current else []
         taken = len("  ".join(parts))
         room = WIDTH if self._width is None else max(_LEAST, self._width - taken)
-        parts[1] = preview(entry, width=room)
+        parts[1] = gist_of(entry, room, self._cwd)
         return "  ".join(parts)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.message import IMAGE_BLOCKS, blocks_of, kind_of
+from sessiontree.core.message import image_in
 from sessiontree.text.amounts import counted
 from sessiontree.text.preview import size_in_short
 
@@ -26,13 +26,13 @@ def lines_in(text: str) -> int:
 
 
 def image_type(result: Mapping[str, Any]) -> str:
-    for block in blocks_of({"content": result.get("content")}):
-        if kind_of(block) in IMAGE_BLOCKS:
-            source = block.get("source")
-            given = source if isinstance(source, Mapping) else block
-            media_type = given.get("media_type", given.get("mimeType"))
-            return one_line(media_type, 40) if isinstance(media_type, str) else "image"
-    return ""
+    """The media type of the image that a result has; empty without one."""
+    if (block := image_in(result)) is None:
+        return ""
+    source = block.get("source")
+    given = source if isinstance(source, Mapping) else block
+    media_type = given.get("media_type", given.get("mimeType"))
+    return one_line(media_type, 40) if isinstance(media_type, str) else "image"
 
 
 _FOLDER_HEADING: Final = re.compile(r"Directory listing for [^\n]*\n|- [^\n]*/\n(?= )")

@@ -26,7 +26,6 @@ from sessiontree.core.message import (
     block_text,
     blocks_of,
     call_in,
-    call_preview,
     calls_beside,
     failure_in,
     indented_text,
@@ -42,6 +41,8 @@ from sessiontree.core.message import (
     typed_text,
 )
 from sessiontree.text.preview import media_in_words, preview
+from sessiontree.text.terminal import as_shown
+from sessiontree.views.acts import Detail, act_of, details_of
 
 _RESULTS: Final = ("toolResult", TOOL)
 _ERRORS: Final = ("errorMessage", "error")
@@ -231,6 +232,11 @@ def split_arguments(arguments: Any) -> tuple[dict[str, str], Any]:
     return long, short or None
 
 
+def whole_text_of(message: Message) -> str:
+    """The text of a message, with its calls and results whole."""
+    return _joined(text_of_part(part) for part in parts(message))
+
+
 def text_of_message(message: Message) -> str:
     """The text of a message, with its calls and results in short."""
     return _joined(text_of_part(part, in_short=True) for part in parts(message))
@@ -251,7 +257,7 @@ def _joined(texts: Iterable[str]) -> str:
 def text_of_part(part: Part, *, in_short: bool = False) -> str:
     """The text of a part, whole or with its calls, and what is not text, in short."""
     if part.call is not None:
-        return call_preview(part.call) if in_short else _text_of_call(part.call)
+        return act_of(part.call).what if in_short else _text_of_call(part.call)
     is_sealed = part.kind == "thinking" and not (part.text or in_short)
     said = {
         "thinking": f"({title_of(part)})" if is_sealed else f"(thinking) {part.text}",
@@ -260,18 +266,14 @@ def text_of_part(part: Part, *, in_short: bool = False) -> str:
         "shell": f"$ {part.text}",
         "other": f"[{title_of(part)}]" if in_short else indented_text(part.block),
     }.get(part.kind, part.text)
-    return _joined([said, *(text_of_part(piece, in_short=in_short) for piece in part.pieces)])
+    pieces = (text_of_part(piece, in_short=in_short) for piece in part.pieces)
+    return _joined([said, *map(as_shown, pieces)])
 
 
 def _text_of_call(call: ToolCall) -> str:
-    text = "\n".join(_arguments(call.arguments))
-    gap = "\n" if "\n" in text else " "
-    return f"{call.name}{gap}{text}"
+    return "\n".join([act_of(call).what, *map(_text_of_detail, details_of(call))])
 
 
-def _arguments(arguments: Any) -> Iterator[str]:
-    if isinstance(arguments, Mapping):
-        for key, value in arguments.items():
-            yield f"{key}: {value if isinstance(value, str) else indented_text(value)}"
-    elif arguments is not None:
-        yield arguments if isinstance(arguments, str) else indented_text(arguments)
+def _text_of_detail(detail: Detail) -> str:
+    gap = "" if not detail.name else ":\n" if "\n" in detail.text else ": "
+    return f"{detail.name}{gap}{detail.text}"

@@ -282,7 +282,7 @@ def test_children_are_in_the_order_of_the_file(calls: Calls, file: str) -> None:
     calls.value("node.create_text", session=file, text="again", parent=prompt)
     found = calls.pages("node.children", session=file, entry=prompt)
     assert [(row["role"], row["preview"]) for row in found] == [
-        ("assistant", "I read it. Read(file_path=a.py)"),
+        ("assistant", "I read it. · Read a.py"),
         ("user", "again"),
     ]
     assert {row["parent"] for row in found} == {prompt}

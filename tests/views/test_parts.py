@@ -95,7 +95,7 @@ def test_the_text_of_an_entry_is_whole_and_has_its_calls_in_short() -> None:
     calls = {"role": "assistant", "content": ["x", {**CALL, "arguments": {}}]}
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("message", {"message": {"role": "user", "content": "a\nb"}}, "a\nb"),
-        ("message", {"message": calls}, "x\nbash()"),
+        ("message", {"message": calls}, "x\nRan"),
         ("message", {"message": shell}, "$ ls\na\nb"),
         ("message", {"message": {"role": "user", "content": [PNG]}}, "[image/png 8 B]"),
         ("message", {"message": 5, "content": "c"}, "c"),
