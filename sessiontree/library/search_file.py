@@ -32,6 +32,7 @@ from sessiontree.core.message import (
     repeated_by,
     speaker_named,
     tools_of,
+    without_calls,
 )
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.core.usage import usage_of
@@ -374,7 +375,7 @@ class FileSearch:
 
     def _made(self, entry: Entry, match: Match) -> SearchHit:
         stored = role(entry)
-        snippet, first = _snippet(match)
+        snippet, first = _snippet(self._in_act(entry, match))
         marks = _joined([first, *self._pattern.marks(snippet)])
         is_renamed = stored == "user" or entry.type == "block"
         hit = SearchHit(
@@ -391,6 +392,26 @@ class FileSearch:
             speaker=speaker(entry) if is_renamed else stored and speaker_named(stored),
         )
         return replace(hit, **_facts_of_message(entry)) if self._wanted.facts else hit
+
+    def _in_act(self, entry: Entry, match: Match) -> Match:
+        """A match in a call as the line of its act has it; the match where that line has it not."""
+        message = message_in(entry.as_stored)
+        tool = self._wanted.tool
+        calls = [
+            call
+            for call in (calls_of(message) if message is not None else ())
+            if tool is None or call.name.casefold() == tool.casefold()
+        ]
+        if not calls or message is None:
+            return match
+        rest = without_calls(message) if tool is None else None
+        if rest is not None and self._pattern.match_in(texts({"message": rest})) is not None:
+            return match
+        from sessiontree.views.acts import act_of  # few hits are in calls
+
+        lines = (act_of(call).what for call in calls)
+        found = (self._pattern.match_in([line]) for line in lines)
+        return next(filter(None, found), match)
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
         """The hits in blobs, of entries that were not hits before."""

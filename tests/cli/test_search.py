@@ -66,7 +66,7 @@ def test_a_screen_has_three_hits_a_session_and_what_was_said_first(files: list[s
 
 def test_one_session_has_all_hits_on_a_screen(files: list[str]) -> None:
     found = said(drawn(files[:1], has_one=True))
-    assert found[-2:] == ["grep «needle»", "a «needle» of a tool"]
+    assert found[-2:] == ["Ran grep «needle»", "a «needle» of a tool"]
     assert len(found) == 6
 
 

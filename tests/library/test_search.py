@@ -151,7 +151,7 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 @for_each("shape", SHAPES)
 def test_a_result_that_names_its_call_alone_is_known_by_it(tmp_path: Path, shape: str) -> None:
     file = chat(tmp_path / "chat.jsonl", "find me not", *SHAPES[shape])
-    assert snippets(file, "find me", tool="sh") == ["find me", "found: find me"]
+    assert snippets(file, "find me", tool="sh") == ["Called sh find me", "found: find me"]
     assert snippets(file, "find me", tool="other") == []
 
 
@@ -167,7 +167,7 @@ def test_a_tool_narrows_a_search_of_what_was_streamed_in_blocks(tmp_path: Path, 
         result = {"type": "tool_result", "tool_use_id": "t1", "content": "found: find me"}
         session.append_message({"role": "user", "content": [result]})
         assert len(session.find(tool_call_id="t1")) == 3
-    found = ["find me", "then: find me", "found: find me"]
+    found = ["Called sh find me", "then: find me", "found: find me"]
     assert snippets(file, "find me", tool="sh") == found
     assert snippets(file, "find me", tool="sh", current=True) == found
     assert snippets(file, "find me", tool="other") == []
