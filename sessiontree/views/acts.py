@@ -174,6 +174,11 @@ def act_of(
     return msgspec.structs.replace(made, outcome=outcome, duration=lasted, failed=True)
 
 
+def _text_of(result: Mapping[str, Any]) -> str:
+    content = result.get("content")
+    return indented_text(content) if isinstance(content, Mapping) else output_of(result)
+
+
 def _failure(result: Mapping[str, Any]) -> str:
     code = exit_code_of(result)
     return f"exit {code}" if code else "failed"
@@ -243,7 +248,7 @@ class _Reading:
         )
         self.result, self.told, self.cwd = result, told, cwd
         self._change = change
-        self.text = "" if result is None else output_of_command(output_of(result))
+        self.text = "" if result is None else output_of_command(_text_of(result))
 
     @property
     def is_done(self) -> bool:

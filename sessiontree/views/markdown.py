@@ -40,6 +40,7 @@ from sessiontree.core.limits import Budget
 from sessiontree.core.media import IMAGES, base_type, left_out
 from sessiontree.core.message import (
     Message,
+    ToolCall,
     count_of_blocks,
     failure_in,
     indented_text,
@@ -55,10 +56,12 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.storage.place import is_address
 from sessiontree.text.amounts import counted
 from sessiontree.text.ids import kin_in_words
-from sessiontree.text.preview import size_in_short
+from sessiontree.text.preview import shown, size_in_short
+from sessiontree.text.terminal import as_shown
 from sessiontree.text.title import TitlePrompt, prompt_in
+from sessiontree.views.acts import Act, Detail, act_of, act_of_item, details_of
 from sessiontree.views.messages import is_repeat
-from sessiontree.views.parts import Part, note_of, parts, parts_of, split_arguments, title_of
+from sessiontree.views.parts import Part, note_of, parts, parts_of, title_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -241,6 +244,7 @@ def _is_contained(text: str, refused: frozenset[str]) -> bool:
     )
 
 
+_SHORT_DETAIL: Final = 200  # characters of an argument that has no block of its own
 _LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a longer one is folded
 
 
@@ -250,8 +254,7 @@ def passage(part: Part, *, quoted: bool = False, images: bool = False, name: str
     What people typed is `quoted`. A result has the `name` of its tool if it is not below its call.
     """
     if part.call is not None:
-        title = f"**Calls {code(part.call.name) or 'a tool'}**"
-        return "\n\n".join([title, *_arguments(part.call.arguments)])
+        return called(part.call)
     match part.kind:
         case "text" | "refusal" if quoted:
             return quote(typed(part.text, images=images))
@@ -272,23 +275,41 @@ def passage(part: Part, *, quoted: bool = False, images: bool = False, name: str
         case "broken":
             cause = inline(part.text) or ("" if "stopReason" in part.block else "it has no end")
             return f"*{title_of(part)}{cause and ': '}{cause}.*"
-    return f"*{inline(title_of(part))}:*\n\n{block(indented_text(part.block), 'json')}"
+    whole = block(indented_text(part.block), "json")
+    if (act := act_of_item(part.block)) is not None:
+        return f"{_act(act)}\n\n{folded(inline(title_of(part)), whole)}"
+    return f"*{inline(title_of(part))}:*\n\n{whole}"
 
 
-def _arguments(arguments: Any) -> Iterator[str]:
-    if isinstance(arguments, str):
-        yield block(arguments, "json" if arguments.lstrip().startswith("{") else "")
-        return
-    long, short = split_arguments(arguments)
-    if short is not None:
-        yield block(indented_text(short), "json")
-    for key, text in long.items():
-        yield f"{code(key)}:\n\n{block(text)}"
+_IN_WORDS: Final = ("subagent", "todos", "question", "memory")
+"""The kinds of acts whose object is not code."""
+
+
+def called(call: ToolCall, act: Act | None = None) -> str:
+    """A call as Markdown: its line, and what the line does not have; the act has its outcome."""
+    details = map(_detail, details_of(call))
+    return "\n\n".join([_act(act or act_of(call)), *details])
+
+
+def _act(act: Act) -> str:
+    show = inline if act.kind in _IN_WORDS else code
+    place = act.place and ("" if act.place.startswith(":") else " ") + inline(act.place)
+    outcome = f"**{inline(act.outcome)}**" if act.failed else inline(act.outcome)
+    words = f"**{inline(act.verb)}** {show(act.object)}".rstrip()
+    return words + place + (f" → {outcome}" if act.outcome else "")
+
+
+def _detail(detail: Detail) -> str:
+    is_short = detail.name and "\n" not in detail.text and len(detail.text) <= _SHORT_DETAIL
+    if is_short and "`" not in detail.text:
+        return f"{code(detail.name)}: {code(detail.text) or 'empty'}"
+    shown = block(detail.text, detail.language)
+    return f"{code(detail.name)}:\n\n{shown}" if detail.name else shown
 
 
 def _result(part: Part, name: str = "") -> str:
     title = title_of(part) + (f" of {inline(name)}" if name else "")
-    texts = [piece.text for piece in part.pieces if piece.kind == "text"]
+    texts = [as_shown(piece.text) for piece in part.pieces if piece.kind == "text"]
     others = [passage(piece) for piece in part.pieces if piece.kind != "text"]
     text = "\n".join(texts)
     count = text.rstrip("\n").count("\n") + 1
@@ -343,22 +364,28 @@ class AnswerParts:
         self._parts: list[str] = []
         self.open: dict[str, int] = {}  # the place of the missing result of each call, by its id
         self.is_answered = False
+        self._calls: dict[str, ToolCall] = {}
 
     def add(self, *parts: str) -> None:
         self._parts += parts
 
-    def add_call(self, id: str, call: str) -> None:
+    def add_call(self, call: ToolCall) -> None:
         """Add a call at the end, with a place for its result."""
-        self.open[id] = len(self._parts) + 1
-        self.add(call, "*No result was recorded.*")
+        self.open[call.id] = len(self._parts) + 1
+        self._calls[call.id] = call
+        self.add(called(call), "*No result was recorded.*")
 
-    def answer(self, id: str, result: str) -> bool:
-        """Put a result below its call; False where no call waits for it."""
-        place = self.open.pop(id, None)
+    def answer(self, part: Part, cwd: str | None) -> bool:
+        """Put a result below its call, whose line then has the outcome; False without a call."""
+        place = self.open.pop(part.id, None)
         if place is None:
             return False
         self.is_answered = True
-        self._parts[place] = result
+        call = self._calls.pop(part.id)
+        act = act_of(call, part.block, cwd=cwd)
+        self._parts[place - 1] = called(call, act)
+        is_in_line = act.outcome == act.output.strip() and len(part.pieces) == 1
+        self._parts[place] = "" if is_in_line else passage(part)
         return True
 
     def parts(self) -> list[str]:
@@ -411,6 +438,8 @@ class _MarkdownTranscript:
         self._warnings: list[str] = []
         self._contents = EntryContents(cursor.resolve, False, self._warnings)
         self._labels = reader.names().labels
+        cwd = reader.header.get("cwd")
+        self._cwd = self._text(cwd) if isinstance(cwd, str) else None
         self._speaker = ""
         self._pieces: list[Entry] = []
         self._pending = AnswerParts()
@@ -612,18 +641,17 @@ class _MarkdownTranscript:
             yield from self._close_answer()
         self._pending.add(*self._heading("Assistant", entry))
         for part in parts(message):
-            shown = passage(part, images=self._images)
             if part.call is not None:
                 self._names[part.call.id] = part.call.name
-                self._pending.add_call(part.call.id, shown)
-            elif part.kind != "result" or not self._pending.answer(part.id, shown):
-                self._pending.add(shown)
+                self._pending.add_call(part.call)
+            elif part.kind != "result" or not self._pending.answer(part, self._cwd):
+                self._pending.add(passage(part, images=self._images))
         if not self._pending.open:
             yield from self._close_answer()
 
     def _results(self, results: list[Part], message: Message, entry: Entry) -> Iterator[str]:
         for part in results:
-            if self._pending.answer(part.id, passage(part)):
+            if self._pending.answer(part, self._cwd):
                 continue
             named = message.get("toolName") or message.get("name") or "a call that is not here"
             name = self._names.get(part.id) or str(named)

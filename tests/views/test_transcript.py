@@ -61,7 +61,7 @@ def test_a_transcript_in_full(file: Path) -> None:
         "## Assistant\n\n(when)\n\n"
         "<details><summary>Thinking</summary>\n\n> Easy.\n\n</details>\n\n"
         "### Sure\nI'll look.\n\n"
-        '**Calls `sh`**\n\n```json\n{\n  "path": "."\n}\n```\n\n'
+        "**Called** `sh .` → 9 B\n\n"
         "Result:\n\n```\na.py\nb.py\n```\n\n"
         "Two files.\n"
     )
@@ -95,7 +95,7 @@ def test_every_shape_of_call_and_result_is_told(shape: str, session: Session) ->
     text = said(session)
     answer = re.search("Result:\n\n```\nout( 0)?\n```", text)
     assert answer is not None
-    assert text.index("**Calls `ls`**") < answer.start()
+    assert text.index("**Listed**") < answer.start()
     assert headings(text) == ["go", "User", "Assistant"]
 
 
@@ -242,7 +242,7 @@ def test_a_result_stands_beneath_its_call_whatever_lies_between(session: Session
     session.append_message(result("t2", "second"))
     session.append_message(user("Thanks"))
     text = said(session)
-    wanted = ['"one"', "first", '"two"', "second", '"lost"', "No result was recorded"]
+    wanted = ["`sh one`", "first", "`sh two`", "second", "`sh lost`", "No result was recorded"]
     wanted += ["Another branch leaves here", "Hurry up", "I do.", "Thanks"]
     places = [text.index(each) for each in wanted]
     assert places == sorted(places)
@@ -288,7 +288,7 @@ def test_other_speakers_have_their_role_and_arguments_their_letters(session: Ses
     session.append_message(assistant([call("a", path="Größe")]))
     text = said(session)
     assert headings(text)[1:] == ["Critic", "Assistant"]
-    assert '"path": "Größe"' in text
+    assert "`sh Größe`" in text
 
 
 def test_a_branch_that_starts_with_a_summary_is_named_by_its_words(session: Session) -> None:
