@@ -10,9 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from sessiontree.core.display import one_line, printable
-from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import is_scratch
-from sessiontree.core.message import Message
 from sessiontree.library.one import SessionFacts, facts_about, with_agent
 from sessiontree.ops.budget import beginning, page, page_of, size
 from sessiontree.ops.field import only_for_people, opt
@@ -25,6 +23,7 @@ from sessiontree.text.preview import speaker
 
 if TYPE_CHECKING:
     from sessiontree.library.listing import SessionInfo
+    from sessiontree.views.ledger import LedgerRow
     from sessiontree.views.turns import SessionOutline, Turn
 
 _LONGEST_TEXT: Final = 2000
@@ -225,7 +224,7 @@ class Said(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     uuid: Annotated[str, Meta(description="The uuid of the entry.")]
     role: Annotated[str, Meta(description="Who speaks, or the type of the entry.")]
-    text: Annotated[str, Meta(description="What it says, with calls and results in short.")]
+    text: Annotated[str, Meta(description="What it says; a call is one line with what came of it.")]
     left_out: Annotated[
         int, Meta(description="The characters that are left out; `node.get` reads the entry.")
     ] = 0
@@ -255,10 +254,10 @@ def _whole_turn(call: Call, given: OneTurn, read: TurnRead) -> WholeTurn:
     make = turn_rows(call, read.outline.cwd, WIDTH)
     made = WholeTurn(turns=[make(each) for each in named], items=[])
     page = page_of(
-        _entries(call, read.session, named),
+        _rows(call, read, named),
         given,
-        lambda each: each[0].uuid,
-        lambda each: _said(call, *each, given.longest),
+        lambda row: row.entry.uuid,
+        lambda row: _said(call, row, given.longest),
         size(made),
     )
     made.items, made.more, made.cursor = page.items, page.more, page.cursor
@@ -277,21 +276,26 @@ def turn(call: Call, given: OneTurn) -> TurnRead:
     return TurnRead(session, found, turns_named(session.cursor, found, str(given.turn)))
 
 
-def _entries(
-    call: Call, session: Session, turns: Sequence[Turn]
-) -> Iterator[tuple[Entry, Message | None]]:
-    from sessiontree.views.rows import said_in  # as above
+def _rows(call: Call, read: TurnRead, turns: Sequence[Turn]) -> Iterator[LedgerRow]:
+    from sessiontree.views.ledger import ledger  # as above
+    from sessiontree.views.rows import said_in
 
+    session, cwd = read.session, read.outline.cwd
     for each in turns:
-        for said in said_in(session.cursor, each):
+        for row in ledger(said_in(session.cursor, each), cwd, session.original):
             call.check()
-            yield said
+            yield row
 
 
-def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Said:
-    from sessiontree.views.parts import text_of_entry  # as above
+def _said(call: Call, row: LedgerRow, longest: int) -> Said:
+    from sessiontree.views.parts import text_of_entry, text_of_message  # as above
 
-    text: str = call.mask(text_of_entry(entry, message))
+    entry, message = row.entry, row.message
+    if row.acts:
+        rest = [] if row.rest is None else [text_of_message(row.rest)]
+        text: str = call.mask("\n".join([*rest, *(act.line for _, act, _ in row.acts)]))
+    else:
+        text = call.mask(text_of_entry(entry, message))
     shown = beginning(text, longest) if longest else text
     return Said(
         uuid=entry.uuid,
