@@ -56,7 +56,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.storage.place import is_address
 from sessiontree.text.amounts import counted
 from sessiontree.text.ids import kin_in_words
-from sessiontree.text.preview import shown, size_in_short
+from sessiontree.text.preview import size_in_short
 from sessiontree.text.terminal import as_shown
 from sessiontree.text.title import TitlePrompt, prompt_in
 from sessiontree.views.acts import Act, Detail, act_of, act_of_item, details_of
