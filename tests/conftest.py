@@ -16,6 +16,8 @@ from typing import Final
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from tests.support.homes import AGENT_VARIABLES
+
 FIGURES: Final[dict[str, Callable[[list[float]], float]]] = {
     "crash states": sum,
     "distinct crash states": sum,
@@ -40,20 +42,7 @@ _NO_HOME: Final = tempfile.mkdtemp(prefix="no-home-")
 
 atexit.register(shutil.rmtree, _NO_HOME, ignore_errors=True)
 os.environ["XDG_CACHE_HOME"] = os.path.join(_NO_HOME, "cache")
-for _variable in (
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "PI_CODING_AGENT_DIR",
-    "GEMINI_CLI_HOME",
-    "QWEN_HOME",
-    "COPILOT_HOME",
-    "CLINE_DIR",
-    "KIMI_CODE_HOME",
-    "OPENCLAW_STATE_DIR",
-    "OPENCODE_DB",
-    "KILO_DB",
-    "CONTINUE_GLOBAL_DIR",
-):
+for _variable in AGENT_VARIABLES:
     os.environ[_variable] = os.path.join(_NO_HOME, "agents")
 os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)
 

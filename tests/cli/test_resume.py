@@ -19,6 +19,7 @@ from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.library.resume import path_for
 from sessiontree.recording import StreamAccumulator
 from sessiontree.storage.fs import DISK
+from tests.support.homes import VARIABLES
 from tests.support.terminal import contents, done, printed_json, refused, run
 from tests.support.transcripts import assistant, project_folder, user, written
 
@@ -37,10 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(project)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SESSIONTREE_HOME", str(home / "store"))
-    for name in (
-        *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"),
-        *("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
-    ):
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return home
 

@@ -20,6 +20,7 @@ from sessiontree.calls.scope import Scope
 from sessiontree.library import counts
 from sessiontree.library.homes import agent_folders, folders_of
 from sessiontree.library.places import Selection
+from tests.support.homes import VARIABLES
 from tests.support.sessions import by_hand, said, version_1
 from tests.support.table import for_each
 from tests.support.terminal import completed, done, printed_json, refused, run
@@ -31,21 +32,6 @@ KEPT = {
     "codex": ("codex/0.169.0/sessions", ".codex/sessions"),
     "gemini": ("gemini/0.61.0/tmp", ".gemini/tmp"),
 }
-VARIABLES = (
-    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
-    *(
-        "GEMINI_CLI_HOME",
-        "QWEN_HOME",
-        "COPILOT_HOME",
-        "CLINE_DIR",
-        "KIMI_CODE_HOME",
-        "OPENCLAW_STATE_DIR",
-        "CONTINUE_GLOBAL_DIR",
-        "SESSIONTREE_HOME",
-        "OPENCODE_DB",
-        "KILO_DB",
-    ),
-)
 PI = (
     '{"type":"session","version":3,"id":"pi-1","timestamp":"2026-01-02T00:00:00.000Z","cwd":"/p"}\n'
     '{"type":"message","id":"a1","parentId":null,"timestamp":"2026-01-02T00:00:01.000Z",'
@@ -69,7 +55,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pi = home / ".pi/agent/sessions/--p--/2026-01-02T00-00-00-000Z_pi-1.jsonl"
     pi.parent.mkdir(parents=True)
     pi.write_text(PI)
-    for name in VARIABLES:
+    for name in (*VARIABLES, "SESSIONTREE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / ".local/share"))

@@ -12,10 +12,23 @@ import pytest
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents"
 LONG_AGO = 1_000_000_000
 
-VARIABLES = (
-    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"),
-    *("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
+AGENT_VARIABLES = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "PI_CODING_AGENT_DIR",
+    "GEMINI_CLI_HOME",
+    "QWEN_HOME",
+    "COPILOT_HOME",
+    "CLINE_DIR",
+    "KIMI_CODE_HOME",
+    "OPENCLAW_STATE_DIR",
+    "OPENCODE_DB",
+    "KILO_DB",
+    "CONTINUE_GLOBAL_DIR",
 )
+"""Where the agents keep what they have."""
+
+VARIABLES = (*AGENT_VARIABLES, "XDG_DATA_HOME", "PI_CODING_AGENT_SESSION_DIR")
 
 FOLDERS = {
     "claude-code": ".claude/projects",
