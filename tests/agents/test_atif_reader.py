@@ -306,6 +306,21 @@ def test_subagents_of_subagents_are_lanes(tmp_path: Path) -> None:
         assert [*session.stats().lanes] == ["main", "agent-outer", "agent-inner"]
 
 
+def test_what_is_no_trajectory_below_one_is_kept_and_reported(tmp_path: Path) -> None:
+    found = trajectory(user(), subagent_trajectories=[7, trajectory(user("inner"))])
+    with Session.open(written(tmp_path, found), readonly=True) as session:
+        assert [each.kind for each in session.damage] == ["foreign line"]
+        assert [*session.stats().lanes] == ["main", "agent-166"]
+
+
+def test_deep_trajectories_are_read_or_refused(tmp_path: Path) -> None:
+    found = trajectory(user("deepest"))
+    for _ in range(300):
+        found = trajectory(user(), subagent_trajectories=[found])
+    with Session.open(written(tmp_path, found), readonly=True) as session:
+        assert len(session.stats().lanes) == 301
+
+
 def test_commands_work_on_a_trajectory_and_a_folder_of_them(tmp_path: Path) -> None:
     for name in ("one", "two"):
         folder = tmp_path / "jobs" / name / "agent"

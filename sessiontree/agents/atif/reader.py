@@ -86,8 +86,7 @@ class AtifReader(base.Reader):
         document = _document(source)
         root = base.values(document) or base.leading_values(document) or base.Values({})
         lines = base.LineMaker(self.name, report, _id(root) or "")
-        steps = list(elements_of(document, _STEPS))
-        first = _object(steps[0][1]) if steps else {}
+        first = _object(next(elements_of(document, _STEPS), (0, b""))[1])
         facts = base.AgentFacts(created=_text(first.get("timestamp")))
         whole = base.SourceLine(base.START, document)
         yield lines.header(whole, facts, **{TRAJECTORY: _about(root)})
@@ -214,7 +213,9 @@ class _TrajectoryEntries:
         lines: base.LineMaker,
         root: base.Values,
         lane: str | None = None,
+        lanes: dict[str, int] | None = None,
     ) -> None:
+        self._lanes = {} if lanes is None else lanes  # of the whole file, by name: the next number
         self._lines = lines
         self._model = root.inside("agent").text("model_name")
         self._lane = lane
@@ -269,30 +270,36 @@ class _TrajectoryEntries:
                 if id := _text(named.get("trajectory_id")) or _text(named.get("session_id")):
                     self._callers.setdefault(id, (uuid, _text(result.get("source_call_id"))))
 
+    def _free_lane(self, id: str) -> str:
+        """A lane that no trajectory has yet; the id may be that of a lane."""
+        lane = wanted = lane_of_subagent(id.removeprefix("agent-"))
+        while lane in self._lanes:
+            self._lanes[wanted] += 1
+            lane = f"{wanted}-{self._lanes[wanted]}"
+        self._lanes[lane] = 1
+        return lane
+
     def below(self, document: bytes, start: int) -> Iterator[base.EntryDraft]:
         """The entries of the subagents in a trajectory that begins at `start` in the file."""
         for offset, text in elements_of(document, _BELOW):
+            place = base.LinePlace(0, 1, start + offset)
             root = base.values(text)
             if root is None:
+                yield from self._lines.not_an_object(base.SourceLine(place, text))
                 continue
-            id = root.text("trajectory_id") or _id(root) or str(offset)
+            id = root.text("trajectory_id") or _id(root) or str(start + offset)
             caller, call = self._callers.get(id, (None, None))
-            line = base.SourceLine(base.LinePlace(0, 1, start + offset), text)
-            run = _TrajectoryEntries(self._lines, root, _lane(id))
+            line = base.SourceLine(place, text)
+            run = _TrajectoryEntries(self._lines, root, self._free_lane(id), self._lanes)
             data = {"calledBy": caller, "toolUseId": call, TRAJECTORY: _about(root)}
             named = {"agentType": root.inside("agent").text("name"), **data}
             kept = {key: value for key, value in named.items() if value is not None}
             fields = {"customType": f"{self._lines.agent}{SUBAGENT}", "data": kept}
             yield run._entry("custom", line, fields, b"", None)
-            for place, step in elements_of(text, _STEPS):
-                at = base.LinePlace(0, 1, start + offset + place)
+            for inner, step in elements_of(text, _STEPS):
+                at = base.LinePlace(0, 1, start + offset + inner)
                 yield from run.step(base.SourceLine(at, step))
             yield from run.below(text, start + offset)
-
-
-def _lane(id: str) -> str:
-    """The lane of a trajectory, whose id may be that of a lane."""
-    return id if lane_of_subagent(id.removeprefix("agent-")) == id else lane_of_subagent(id)
 
 
 def _results_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
