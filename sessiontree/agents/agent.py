@@ -191,10 +191,11 @@ class Agent(Protocol):
     def destination(
         self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: Files
     ) -> Destination:
-        """Where the agent looks for a session of a working directory.
+        """Where the agent looks for a session of a working directory; by default in its home.
 
         Args:
             home: the first of the agent's folders of sessions.
             cwd: the real path of the working directory.
             name: the name that the agent gives the file.
         """
+        return Destination(home)

@@ -5,7 +5,7 @@ Invariant: a value of another type than the agent writes is taken for one that i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -93,10 +93,10 @@ def image_block(data: Any, media_type: Any) -> dict[str, Any]:
 
 
 def result_of(
-    id: Any, name: Any, content: str | list[dict[str, Any]], *, is_error: bool, **details: Any
+    id: Any, name: Any, content: str | Sequence[Object], *, is_error: bool, **details: Any
 ) -> dict[str, Any]:
     """The message with the result of a call; details that are None are left out."""
-    blocks = [text_block(content)] if isinstance(content, str) else content
+    blocks = [text_block(content)] if isinstance(content, str) else [*content]
     message = {"role": "toolResult", "toolCallId": id, "toolName": name, "content": blocks}
     known = {key: value for key, value in details.items() if value is not None}
     return {**message, "isError": is_error, **({"details": known} if known else {})}

@@ -27,6 +27,8 @@ ELSEWHERE: Final = {
     ("recording/recorder.py", "codex"): "the program of a stream, by its first event",
     ("context/providers/reading.py", "claude"): "a family of models",
     ("core/usage.py", "claude"): "a family of models",
+    ("cli/__init__.py", "continue"): "a command that users look for",
+    ("edits/shell.py", "continue"): "a word of the shell",
     ("core/usage.py", "gemini"): "a family of models",
     **{("core/header.py", each.program): "the core refuses its file by name" for each in AGENTS},
 }

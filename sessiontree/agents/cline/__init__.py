@@ -7,7 +7,6 @@ one started. There is no writer for Cline: its sessions are read, and continued 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from sessiontree.agents import agent
@@ -49,8 +48,3 @@ class Cline(agent.Agent):
         folder = os.path.dirname(file)
         named = os.path.join(folder, f"{os.path.basename(folder)}.json")
         return named if file.endswith(_MESSAGES) else None
-
-    def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
-    ) -> agent.Destination:
-        return agent.Destination(home)

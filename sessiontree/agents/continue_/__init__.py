@@ -6,7 +6,6 @@ There is no writer for Continue; its program goes on with a copy of a session.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sessiontree.agents import agent
@@ -37,8 +36,3 @@ class Continue(agent.Agent):
 
     def facts_file(self, file: str) -> str | None:
         return None if self.own_id(file) is None else f"{os.path.dirname(file)}/sessions.json"
-
-    def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
-    ) -> agent.Destination:
-        return agent.Destination(home)

@@ -6,7 +6,6 @@ There is no writer for it: its sessions are read, and continued in their own fol
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sessiontree.agents import agent
@@ -45,8 +44,3 @@ class Copilot(agent.Agent):
 
     def opens(self, file: str) -> bool:
         return self.own_id(file) is not None
-
-    def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
-    ) -> agent.Destination:
-        return agent.Destination(home)

@@ -20,9 +20,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.agents import base
+from sessiontree.agents.sequence import EntriesTally
+from sessiontree.agents.shapes import (
+    TokenKeys,
+    call_block,
+    image_block,
+    objects,
+    result_of,
+    text_block,
+    thought_block,
+)
 from sessiontree.core.entry import lane_of_subagent
-from sessiontree.core.message import begins_turn
-from sessiontree.core.usage import Sums, Tally
+from sessiontree.core.usage import Tally
 
 _START: Final = "session.start"
 _PROMPT: Final = "user.message"
@@ -36,6 +45,7 @@ _SUBAGENT: Final = "subagent.started"
 _SYSTEM: Final = "system.message"
 _NOTIFICATION: Final = "system.notification"
 
+_TOKENS: Final = TokenKeys("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 _REQUEST: Final = "model."
 """How the types begin that record the requests of a compaction."""
 
@@ -89,7 +99,8 @@ class CopilotReader(base.Reader):
         return body.get("type") in _MESSAGES and isinstance(body.get("id"), str)
 
     def tally(self) -> Tally:
-        return CopilotTally()
+        needles = (b'"user.message"', b'"assistant.message"', b'"inputTokens"')
+        return EntriesTally(needles, _counted)
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         numbered = base.numbered(source, _LINE_KEYS, 0, report)
@@ -243,28 +254,28 @@ def _message_in(kind: str, data: base.Values) -> dict[str, Any] | None:
         images = list(_images_in(data.value("attachments")))
         if content is None and not images:
             return None
-        text = [{"type": "text", "text": content or ""}]
+        text = [text_block(content or "")]
         return {"role": "user", "content": [*text, *images] if images else content}
     return _answer(data, content) if kind == _ANSWER else None
 
 
 def _images_in(attachments: Any) -> Iterator[dict[str, Any]]:
-    for each in attachments if isinstance(attachments, list) else ():
-        if isinstance(each, dict) and each.get("type") == "blob" and "data" in each:
-            yield {"type": "image", "data": each["data"], "mimeType": each.get("mimeType")}
+    for each in objects(attachments):
+        if each.get("type") == "blob" and "data" in each:
+            yield image_block(each["data"], each.get("mimeType"))
 
 
 def _answer(data: base.Values, content: str | None) -> dict[str, Any] | None:
     blocks: list[dict[str, Any]] = []
     if thought := data.text("reasoningText"):
-        blocks.append({"type": "thinking", "thinking": thought})
+        blocks.append(thought_block(thought))
     if content:
-        blocks.append({"type": "text", "text": content})
-    requests = data.value("toolRequests")
-    for request in requests if isinstance(requests, list) else ():
-        if isinstance(request, dict) and isinstance(id := request.get("toolCallId"), str):
-            told = {"name": request.get("name"), "arguments": request.get("arguments")}
-            blocks.append({"type": "toolCall", "id": id, **told})
+        blocks.append(text_block(content))
+    blocks += (
+        call_block(id, request.get("name"), request.get("arguments"))
+        for request in objects(data.value("toolRequests"))
+        if isinstance(id := request.get("toolCallId"), str)
+    )
     if content is None and not blocks:
         return None
     model = data.text("model")
@@ -279,55 +290,26 @@ def _result(data: base.Values) -> dict[str, Any] | None:
     failed = data.value("success") is not True
     told = data.inside("error").text("message") if failed else None
     text = data.inside("result").text("content") if told is None else told
-    made = {"role": "toolResult", "toolCallId": call, "toolName": data.text("toolName")}
-    return {**made, "content": [{"type": "text", "text": text or ""}], "isError": failed}
+    return result_of(call, data.text("toolName"), text or "", is_error=failed)
 
 
 def _request_in(reported: Any) -> dict[str, Any] | None:
     """The fields of a `usage` entry; the tokens read from a cache are part of the input."""
-    if not isinstance(reported, dict):
+    usage = _TOKENS.within(reported)
+    if usage is None:
         return None
-
-    def count(key: str) -> int:
-        value = reported.get(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-    read, written = count("cacheReadTokens"), count("cacheWriteTokens")
-    rest = max(0, count("inputTokens") - read - written)
-    usage = {
-        "input": rest,
-        "output": count("outputTokens"),
-        "cacheRead": read,
-        "cacheWrite": written,
-    }
     model = reported.get("model")
     named = model if isinstance(model, str) else None
     return {"kind": "request", "provider": None, "model": named, "usage": usage}
 
 
-class CopilotTally:
-    """Counts the lines of a session. See `Tally`."""
-
-    needles: tuple[bytes, ...] = (b'"user.message"', b'"assistant.message"', b'"inputTokens"')
-
-    def __init__(self) -> None:
-        self._sums = Sums()
-        self.counts = self._sums.counts
-
-    def take(self, line: bytes, *, beside: bool = False) -> None:
-        body = self._sums.decoded(line)
-        kind, is_beside = str(body.get("type")), beside or "agentId" in body
-        reported = body.get("data")
-        if kind in _SPENT and isinstance(reported, dict):
-            if (spent := _request_in(reported.get(_SPENT[kind]))) is not None:
-                about = {key: spent[key] for key in ("kind", "provider", "model")}
-                at, uuid = body.get("timestamp"), body.get("id")
-                self._sums.spend(spent["usage"], at, None, uuid, beside=is_beside, **about)
-        elif kind in (_PROMPT, _ANSWER) and not is_beside:
-            data = (base.values(line) or base.Values({})).inside("data")
-            message = _message_in(kind, data)
-            if message is not None:
-                metadata = _metadata(kind, data, is_main=True)
-                is_prompt = begins_turn({"message": message, **metadata})
-                self._sums.ask(body.get("timestamp"), is_prompt)
-                self._sums.use(message.get("model"))
+def _counted(line: bytes) -> Iterator[Mapping[str, Any]]:
+    """The entries of a line, as far as they count."""
+    found = base.values(line) or base.Values({})
+    kind, data, agent = found.text("type") or "", found.inside("data"), found.text("agentId")
+    about = {"timestamp": found.text("timestamp"), "uuid": found.text("id")}
+    if kind in _SPENT and (used := _request_in(data.value(_SPENT[kind]))) is not None:
+        yield {"type": "usage", **used, **about}
+    elif kind in (_PROMPT, _ANSWER) and not agent and (message := _message_in(kind, data)):
+        metadata = _metadata(kind, data, is_main=True)
+        yield {"type": "message", "message": message, **metadata, **about}

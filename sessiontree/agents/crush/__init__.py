@@ -8,7 +8,6 @@ writer for Crush.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sessiontree.agents import agent
@@ -37,8 +36,3 @@ class Crush(agent.Agent):
 
     def own_id(self, file: str) -> str | None:
         return os.path.basename(file).removesuffix(".jsonl") or None
-
-    def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
-    ) -> agent.Destination:
-        return agent.Destination(home)

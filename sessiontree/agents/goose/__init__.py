@@ -7,7 +7,6 @@ The database counts as a folder, and each session in it as a file (see `storage.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sessiontree.agents import agent
@@ -34,8 +33,3 @@ class Goose(agent.Agent):
 
     def own_id(self, file: str) -> str | None:
         return os.path.basename(file).removesuffix(".jsonl") or None
-
-    def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
-    ) -> agent.Destination:
-        return agent.Destination(home)

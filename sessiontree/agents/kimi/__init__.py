@@ -7,7 +7,6 @@ writer for Kimi Code: its sessions are read, and continued in their own folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from sessiontree.agents import agent
@@ -48,8 +47,3 @@ class Kimi(agent.Agent):
             return None
         folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(file))))
         return os.path.join(folder, "state.json")
-
-    def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
-    ) -> agent.Destination:
-        return agent.Destination(home)

@@ -9,7 +9,6 @@ continued in their own database.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from sessiontree.agents import agent
@@ -49,8 +48,3 @@ class OpenCode(agent.Agent):
     def own_id(self, file: str) -> str | None:
         stem = os.path.basename(file).removesuffix(".jsonl")
         return stem if stem.startswith(_IDS) else None
-
-    def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
-    ) -> agent.Destination:
-        return agent.Destination(home)

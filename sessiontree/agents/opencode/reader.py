@@ -22,12 +22,23 @@ id here: a fork copies answers under other ids with their times, and each is cou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from sessiontree.agents import base
-from sessiontree.core.message import begins_turn
-from sessiontree.core.usage import Sums, Tally
+from sessiontree.agents.sequence import EntriesTally
+from sessiontree.agents.shapes import (
+    a_text,
+    an_object,
+    call_block,
+    image_block,
+    moment,
+    objects,
+    result_of,
+    text_block,
+    thought_block,
+    whole,
+)
+from sessiontree.core.usage import Tally
 
 Row = Mapping[str, Any]
 
@@ -71,7 +82,7 @@ class OpenCodeReader(base.Reader):
         return False  # a line may have many entries
 
     def tally(self) -> Tally:
-        return OpenCodeTally()
+        return EntriesTally((b'"user"', b'"assistant"'), _counted)
 
     def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         numbered = base.numbered(source, _LINE_KEYS, 0, report)
@@ -97,20 +108,9 @@ def _facts_in(first: base.Values, prompt: str | None = None) -> base.AgentFacts:
         first.text("directory"),
         title if is_named else None,
         prompt,
-        _moment(first.value("time_created")),
+        moment(first.value("time_created")),
         above=first.text("parent_id"),
     )
-
-
-def _moment(milliseconds: Any) -> str | None:
-    """A time as RFC 3339; None for what is not a time."""
-    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
-        return None
-    try:
-        at = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def _reverted_from(first: base.Values) -> str | None:
@@ -128,14 +128,7 @@ def _prompt_in(line: base.Values) -> str | None:
 
 def _parts_in(parts: Any) -> list[Row]:
     """The JSON of each part."""
-    rows = parts if isinstance(parts, list) else []
-    found = (row.get("data") for row in rows if isinstance(row, dict))
-    return [part for part in found if isinstance(part, dict)]
-
-
-def _text(part: Row) -> str:
-    text = part.get("text")
-    return text if isinstance(text, str) else ""
+    return [*objects([row.get("data") for row in objects(parts)])]
 
 
 def _message_of_user(parts: list[Row]) -> tuple[Row, bool] | None:
@@ -145,13 +138,13 @@ def _message_of_user(parts: list[Row]) -> tuple[Row, bool] | None:
     for part in parts:
         kind = part.get("type")
         if kind == "text" and not part.get("ignored"):
-            blocks.append({"type": "text", "text": _text(part)})
+            blocks.append(text_block(a_text(part.get("text"))))
             are_generated.append(bool(part.get("synthetic")))
         elif kind == "file" and part.get("mime") not in _NOT_SENT:
             blocks.append(_attachment(part))
             are_generated.append(False)
         elif kind == "subtask":
-            blocks.append({"type": "text", "text": str(part.get("prompt") or "")})
+            blocks.append(text_block(str(part.get("prompt") or "")))
             are_generated.append(False)
     return ({"role": "user", "content": blocks}, all(are_generated)) if blocks else None
 
@@ -159,7 +152,7 @@ def _message_of_user(parts: list[Row]) -> tuple[Row, bool] | None:
 def _attachment(part: Row) -> Row:
     url, mime = part.get("url"), part.get("mime")
     if isinstance(url, str) and url.startswith("data:") and str(mime).startswith("image/"):
-        return {"type": "image", "data": url.partition(",")[2], "mimeType": mime}
+        return image_block(url.partition(",")[2], mime)
     return {**part, "type": "file"}
 
 
@@ -187,15 +180,15 @@ class _SessionEntries:
         if id:
             self._uuids.setdefault(id, uuid)
         body = line.values.value("data")
-        at = _moment(line.values.value("time_created"))
+        at = moment(line.values.value("time_created"))
         if kind != "message" or not isinstance(body, dict):
             if kind != "message":
                 self._lines.note_unknown(kind or "", line.place)
             yield self._custom(line, uuid, at)
             return
         parts = _parts_in(line.values.value("parts"))
-        times = body.get("time")
-        at = _moment(times.get("created")) if isinstance(times, dict) else at
+        if isinstance(times := body.get("time"), dict):
+            at = moment(times.get("created"))
         if body.get("role") == "user":
             yield self._of_user(line, uuid, id, parts, at)
         else:
@@ -233,7 +226,9 @@ class _SessionEntries:
         message = _answer(body, parts)
         asked = body.get("parentID")
         if body.get("summary") and asked in self._asked and _is_complete(body):
-            text = "\n".join(_text(part) for part in parts if part.get("type") == "text")
+            text = "\n".join(
+                a_text(part.get("text")) for part in parts if part.get("type") == "text"
+            )
             kept = self._uuids.get(self._asked[str(asked)] or "", uuid)
             fields: dict[str, Any] = {k: message[k] for k in _OF_ANSWER if k in message}
             fields |= {"summary": text, "firstKeptEntryUuid": kept}
@@ -247,8 +242,7 @@ class _SessionEntries:
             result = _result(part)
             if result is not None:
                 own = self._lines.uuid(None, line, b" result %d" % number)
-                ended = part["state"].get("time")
-                then = _moment(ended.get("end")) if isinstance(ended, dict) else None
+                then = moment(an_object(part["state"].get("time")).get("end"))
                 fields = {"message": result}
                 yield self._lines.entry("message", line, own, fields, timestamp=then or at)
 
@@ -277,12 +271,11 @@ def _blocks(parts: list[Row]) -> Iterator[Row]:
     for part in parts:
         kind, state = part.get("type"), part.get("state")
         if kind == "text":
-            yield {"type": "text", "text": _text(part)}
+            yield text_block(a_text(part.get("text")))
         elif kind == "reasoning":
-            yield {"type": "thinking", "thinking": _text(part)}
+            yield thought_block(a_text(part.get("text")))
         elif kind == "tool" and isinstance(state, dict):
-            about = {"name": part.get("tool"), "arguments": state.get("input")}
-            yield {"type": "toolCall", "id": part.get("callID"), **about}
+            yield call_block(part.get("callID"), part.get("tool"), state.get("input"))
 
 
 def _usage(body: Row) -> Row | None:
@@ -290,11 +283,10 @@ def _usage(body: Row) -> Row | None:
     tokens = body.get("tokens")
     if not isinstance(tokens, dict):
         return None
-    found = tokens.get("cache")
-    cache = found if isinstance(found, dict) else {}
+    cache = an_object(tokens.get("cache"))
     usage = {
         "input": tokens.get("input"),
-        "output": _sum(tokens.get("output"), tokens.get("reasoning")),
+        "output": whole(tokens.get("output")) + whole(tokens.get("reasoning")),
         "cacheRead": cache.get("read"),
         "cacheWrite": cache.get("write"),
     }
@@ -302,10 +294,6 @@ def _usage(body: Row) -> Row | None:
         return None
     cost = body.get("cost")
     return {**usage, "cost": {"total": cost}} if cost else usage
-
-
-def _sum(*numbers: Any) -> int:
-    return sum(number for number in numbers if isinstance(number, int))
 
 
 def _result(part: Row) -> Row | None:
@@ -317,24 +305,11 @@ def _result(part: Row) -> Row | None:
     if status not in ("completed", "error"):
         return None
     output = state.get("output" if status == "completed" else "error")
-    found = state.get("attachments")
-    attached = found if isinstance(found, list) else []
-    content: list[Row] = [
-        {"type": "text", "text": output if isinstance(output, str) else ""},
-        *(_attachment(each) for each in attached if isinstance(each, dict)),
-    ]
-    told = state.get("metadata")
-    told = told if isinstance(told, dict) else {}
-    is_error = status == "error" or (isinstance(told.get("exit"), int) and told["exit"] != 0)
-    result = {
-        "role": "toolResult",
-        "toolCallId": part.get("callID"),
-        "toolName": part.get("tool"),
-        "content": content,
-        "isError": is_error,
-    }
-    details = dict(_details(told))
-    return {**result, "details": details} if details else result
+    content = [text_block(a_text(output)), *map(_attachment, objects(state.get("attachments")))]
+    told = an_object(state.get("metadata"))
+    is_error = status == "error" or whole(told.get("exit")) != 0
+    about = part.get("callID"), part.get("tool"), content
+    return result_of(*about, is_error=is_error, **dict(_details(told)))
 
 
 def _details(told: Row) -> Iterator[tuple[str, Any]]:
@@ -361,28 +336,15 @@ def _details(told: Row) -> Iterator[tuple[str, Any]]:
         yield "sessionId", child
 
 
-class OpenCodeTally:
-    """Counts the lines of a session. See `Tally`."""
-
-    needles: tuple[bytes, ...] = (b'"user"', b'"assistant"')
-
-    def __init__(self) -> None:
-        self._sums = Sums()
-        self.counts = self._sums.counts
-
-    def take(self, line: bytes, *, beside: bool = False) -> None:
-        row = self._sums.decoded(line)
-        body = row.get("data")
-        if row.get("type") != "message" or not isinstance(body, dict):
-            return
-        times = body.get("time")
-        at = _moment(times.get("created")) if isinstance(times, dict) else None
-        if body.get("role") == "user":
-            said = _message_of_user(_parts_in(row.get("parts")))
-            if said is not None and not said[1]:
-                self._sums.ask(at, begins_turn({"message": said[0]}))
-            return
-        about: dict[str, Any] = {"provider": body.get("providerID"), "model": body.get("modelID")}
-        if (usage := _usage(body)) is not None:
-            self._sums.spend(usage, at, None, row.get("id"), **about)
-        self._sums.use(body.get("modelID"))
+def _counted(line: bytes) -> Iterator[Row]:
+    """The entries of a line, as far as they count."""
+    row = base.values(line) or base.Values({})
+    body = row.value("data")
+    if row.text("type") != "message" or not isinstance(body, dict):
+        return
+    at = moment(an_object(body.get("time")).get("created"))
+    about = {"type": "message", "timestamp": at, "uuid": row.text("id")}
+    if body.get("role") != "user":
+        yield {**about, "message": _answer(body, [])}
+    elif (said := _message_of_user(_parts_in(row.value("parts")))) is not None and not said[1]:
+        yield {**about, "message": said[0]}
