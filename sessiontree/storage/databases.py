@@ -313,7 +313,7 @@ class _OfEvents:
 def _event_line(event: sqlite3.Row) -> bytes:
     text = event["event_json"]
     if text is None:
-        from sessiontree.storage.lines import unpacked  # few events are compressed
+        from sessiontree.storage.zstandard import unpacked  # few events are compressed
 
         text = unpacked(bytes(event["event_zstd"]), MAX_EVENT, "an event of OpenClaw")
     return (text or b"damaged").replace(b"\n", b" ") + b"\n"

@@ -22,17 +22,16 @@ written.
 from __future__ import annotations
 
 import errno
-import importlib
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
-from sessiontree.errors import DecoderMissingError, NotASessionError, StorageError
+from sessiontree.errors import NotASessionError, StorageError
 from sessiontree.storage.fs import Disk, Stat
+from sessiontree.storage.zstandard import FED, decoder_for
 
 Read = Callable[[int, int], bytes]
 """Takes an offset and a size, gives the bytes there; fewer only at the end."""
@@ -232,9 +231,6 @@ MAGIC: Final = b"\x28\xb5\x2f\xfd"
 LARGEST_RATIO: Final = 100
 ALWAYS_UNPACKED: Final = 16 * 1024 * 1024
 
-_FED: Final = 512
-"""Compressed bytes that are unpacked in one step."""
-
 _FIRST_STEP: Final = 4 * 1024
 _STEP: Final = 64 * 1024
 """Compressed bytes read at once: few at first, because often only the start is needed."""
@@ -258,7 +254,7 @@ class Decompressed:
     def __init__(self, file: Positioned) -> None:
         self._file = file
         self.name = file.name
-        self._new_decoder = _decoder(file.name)
+        self._new_decoder = decoder_for(file.name)
         self.cause = ""
         self._size = -1
         self._limit = max(ALWAYS_UNPACKED, LARGEST_RATIO * file.size())
@@ -331,8 +327,8 @@ class Decompressed:
         """
         parts: list[bytes] = []
         try:
-            for start in range(0, len(block), _FED):
-                fed = block[start : start + _FED]
+            for start in range(0, len(block), FED):
+                fed = block[start : start + FED]
                 while fed:
                     parts.append(self._decoder.decompress(fed))
                     self._check_limit(len(parts[-1]))
@@ -359,39 +355,6 @@ class Decompressed:
                 "the result, which has no limit",
                 self.name,
             )
-
-
-def unpacked(block: bytes, most: int, name: str) -> bytes | None:
-    """A block that is compressed on its own; None if it is damaged, or has more than `most` bytes.
-
-    Raises:
-        DecoderMissingError: there is no decoder.
-    """
-    decoder, parts, left = _decoder(name)(), [], most
-    try:
-        for start in range(0, len(block), _FED):
-            parts.append(decoder.decompress(block[start : start + _FED]))
-            left -= len(parts[-1])
-            if left < 0:
-                return None
-    except Exception:  # each decoder raises its own kind
-        return None
-    return b"".join(parts)
-
-
-def _decoder(path: str) -> Any:
-    """A function that makes decoders, of Python 3.14 or else of the package `zstandard`."""
-    try:
-        if sys.version_info >= (3, 14):
-            return importlib.import_module("compression.zstd").ZstdDecompressor
-        package = importlib.import_module("zstandard")
-    except ImportError as error:
-        message = (
-            f"{path} is compressed by Zstandard, and there is no decoder for it; "
-            "install it with pip install 'sessiontree[zstd]'"
-        )
-        raise DecoderMissingError(message, path) from error
-    return lambda: package.ZstdDecompressor().decompressobj()
 
 
 _LONGEST: Final = 256 * 1024
