@@ -151,6 +151,13 @@ class Agent(Protocol):
     def resume(self, id: str, file: str) -> list[str]:
         """The arguments of `command` that continue a session, given its id and its file."""
 
+    def take_in(self, file: str) -> list[str]:
+        """The arguments of `command` that let the agent find a file that was made for it.
+
+        None if it looks where the file is.
+        """
+        return []
+
     def own_id(self, file: str) -> str | None:
         """The id by which the agent knows a session, as the file's name gives it; else None."""
         return None

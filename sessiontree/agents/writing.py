@@ -30,7 +30,7 @@ import msgspec
 from sessiontree.agents.agent import is_uuid
 from sessiontree.agents.base import MADE_ANEW
 from sessiontree.context.pairing import Pairing
-from sessiontree.context.providers.reading import Media, SentCall, stand_in
+from sessiontree.context.providers.reading import Media, SentCall, maker_of, stand_in
 from sessiontree.context.providers.values import RequestNotes, clean_value, object_in
 from sessiontree.context.settings import may_make_system
 from sessiontree.core.blocks import message_uuid
@@ -336,6 +336,16 @@ def text_in(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def provider_of(model: str, message: Message) -> str:
+    """The provider in the message, or else the one that the model's name implies."""
+    given = text_in(message.get("provider"))
+    if known := given or maker_of({**message, "model": model}):
+        return known
+    if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
+        return "openai"
+    return "google" if model.startswith("gemini") else UNKNOWN
+
+
 def are_texts(block: Mapping[str, Any], *keys: str) -> bool:
     return all(isinstance(block.get(key), str) for key in keys)
 
@@ -466,6 +476,7 @@ class LogWriter(ABC, Generic[Unit]):
 
     program: str  # the agent's name for people
     document: str  # what a session is there
+    is_linear: bool = False  # whether it has the current branch alone
 
     def __init__(self, source: SessionSource) -> None:
         self.source = source
@@ -479,6 +490,9 @@ class LogWriter(ABC, Generic[Unit]):
         note_losses(source, self.program)
         if not has_context(source):
             raise no_message(source, self.document)
+        for tip in source.tips() if self.is_linear else ():
+            if source.tree.lane_of(tip) == source.lane:
+                source.losses.at(source.tree.uuids[tip], "a branch that was left is left out")
 
     @abstractmethod
     def opening(self) -> Iterator[bytes]:
@@ -505,7 +519,7 @@ class LogWriter(ABC, Generic[Unit]):
     def blocks(self) -> Iterator[bytes]:
         """The lines of the file, each with its LF."""
         yield from self.opening()
-        for branch in self.branches:
+        for branch in self._branches():
             common, units = self.units_of(branch)
             for line in self.go_back(common) if common < len(self.log.units) else ():
                 self.source.repeated.take(len(line))
@@ -517,6 +531,13 @@ class LogWriter(ABC, Generic[Unit]):
                 if not branch.is_last:
                     self.log.add([unit])
         yield from self.ending()
+
+    def _branches(self) -> Iterator[WrittenBranch]:
+        if not self.is_linear:
+            yield from self.branches
+            return
+        *_, last = self.branches
+        yield last._replace(steps=last.whole(), is_whole=True)
 
 
 _AGAIN: Final = 3

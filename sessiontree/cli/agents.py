@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -327,8 +328,9 @@ def resume(
     of another agent, or of sessiontree, and for one that the agent does not find from the working
     directory, 'resume' writes a copy where the agent looks for its sessions. 'resume' reports the
     copy, and what the agent cannot keep. It never replaces a file and never changes the session
-    itself. An agent for which sessiontree writes no files continues only its own sessions, each in
-    its own folder.
+    itself. For OpenCode and Kilo CLI, which keep sessions in a database, the command has two
+    parts: the first imports the copy. An agent for which sessiontree writes no files continues only
+    its own sessions, each in its own folder.
     """
     if runs and as_json:
         raise click.UsageError("--exec runs the command, and --json prints it; give one of them")
@@ -360,6 +362,8 @@ def resume_session(
         finish()
         with_store = environment()  # before the directory changes
         os.chdir(found.cwd)
+        if found.setup and (code := subprocess.call(found.setup, env=with_store)):
+            raise click.exceptions.Exit(code)
         os.execvpe(found.command[0], found.command, with_store)
     program = command_of(found.agent)
     if shutil.which(program) is None:

@@ -69,6 +69,7 @@ class Resumption(msgspec.Struct, frozen=True):
     is_converted: bool = False  # whether the file was made for the agent
     losses: Sequence[Loss] = ()  # the parts of the session that the agent cannot hold
     warnings: Sequence[str] = ()  # of content that could not be read, and of what may go wrong
+    setup: Sequence[str] = ()  # the words of a command to run first, there, or none
 
     @property
     def program(self) -> str:
@@ -79,13 +80,15 @@ class Resumption(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """The command for a shell."""
-        return f"cd {shlex.quote(self.cwd)} && {shlex.join(self.command)}"
+        commands = map(shlex.join, filter(None, (self.setup, self.command)))
+        return " && ".join((f"cd {shlex.quote(self.cwd)}", *commands))
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `resume --json` prints."""
         return {
             "agent": self.agent,
             "command": self.command,
+            **({"setup": list(self.setup)} if self.setup else {}),
             "cwd": self.cwd,
             "file": self.file,
             "converted": self.is_converted,
@@ -348,8 +351,10 @@ def _converted(
     ]
     if one.writer is not None:
         warnings.append(f"{one.writer} writes {one.file}; what it writes from now on is left out")
-    command = _command_for(agent, made.file, environ)
-    return Resumption(agent.name, command, folder, made.file, True, made.losses, warnings)
+    program = [*choosing_home(agent, made.file, environ), agent.command]
+    setup = [*program, *words] if (words := agent.take_in(made.file)) else []
+    command = [*program, *agent.resume(_own_id(agent, made.file), made.file)]
+    return Resumption(agent.name, command, folder, made.file, True, made.losses, warnings, setup)
 
 
 def _files_of(one: SessionInfo, agent: Agent, environ: Mapping[str, str]) -> list[SessionInfo]:
@@ -397,10 +402,6 @@ def _place(
 ) -> Destination:
     """Where an agent looks for a session of a working directory, in one of its homes."""
     return agent.destination(home, os.path.realpath(cwd), name, environ, AgentFiles(fs))
-
-
-def _command_for(agent: Agent, file: str, environ: Mapping[str, str]) -> list[str]:
-    return _command(agent, _own_id(agent, file), file, environ)
 
 
 def _own_id(agent: Agent, file: str) -> str:

@@ -264,6 +264,9 @@ class ResumeCommand(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     line: Annotated[str, Meta(description="The command for a shell.")]
     command: Annotated[list[str], Meta(description="The words of the command.")]
+    setup: Annotated[
+        list[str], Meta(description="The words of a command to run before it, if there is one.")
+    ] = []
     cwd: Annotated[str, Meta(description="The directory to run it in.")]
     agent: Annotated[str, Meta(description="The agent.")]
     file: Annotated[str, Meta(description="The session file that the agent goes on with.")]
@@ -302,6 +305,7 @@ def resume_command(call: Call, given: CommandToResume) -> ResumeCommand:
     return ResumeCommand(
         line=found.line,
         command=found.command,
+        setup=list(found.setup),
         cwd=found.cwd,
         agent=found.agent,
         file=found.file,

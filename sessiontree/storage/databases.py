@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import orjson
 
-from sessiontree.core.header import DATABASES, SQLITE, is_in_database
+from sessiontree.core.header import DATABASES, ORIGIN_START, SQLITE, is_in_database
 from sessiontree.errors import SessionNotFoundError, StorageError
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ _IN_PROJECT: Final = ".crush"
 _ID: Final = re.compile(r"[\w.~+=@$-]+")
 
 _LINE: Final = (
-    b'{"type":"message","id":%b,"time_created":%d,"time_updated":%d,"data":%b,"parts":[%b]}\n'
+    b'{"type":"message","id":%b,"time_created":%d,"time_updated":%d,"data":%b%b,"parts":[%b]}\n'
 )
 _PART: Final = b'{"id":%b,"data":%b}'
 _END: Final = b'{"type":"end","timestamp":"%b"}\n'
@@ -425,7 +425,20 @@ def _part_of(row: sqlite3.Row) -> bytes:
 
 def _message_line(row: sqlite3.Row, parts: list[bytes]) -> bytes:
     times = _number(row["time_created"]), _number(row["time_updated"])
-    return _LINE % (_json(row["id"]), *times, _raw(row["data"]), b",".join(parts))
+    said = b",".join(parts)
+    return _LINE % (_json(row["id"]), *times, _raw(row["data"]), _origin_in(said), said)
+
+
+def _origin_in(text: bytes) -> bytes:
+    """The origin in metadata, as a key of the line; empty for none.
+
+    OpenCode keeps no keys of others in a session and its messages but in the metadata of parts.
+    """
+    found = _ORIGIN.search(text)
+    return b"," + found[0] if found else b""
+
+
+_ORIGIN: Final = re.compile(re.escape(ORIGIN_START) + rb'"(?:[^"\\{}]|\\.)*+"[^{}]*+\}')
 
 
 def _line_of(kind: str, row: sqlite3.Row, database: str = "") -> bytes:
@@ -444,7 +457,8 @@ def _line_of(kind: str, row: sqlite3.Row, database: str = "") -> bytes:
         value = row[key]
         is_json = isinstance(value, bytes) and value[:1] in (b"{", b"[") and _is_json(value)
         columns.append(_json(key.encode()) + b":" + (value if is_json else _json(value)))
-    return b"{%b}\n" % b",".join(columns)
+    text = b",".join(columns)
+    return b"{%b%b}\n" % (text, _origin_in(text))
 
 
 def _end_line(changed: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -24,7 +25,9 @@ WAIT: Final = 300.0
 """Seconds after which a run is taken for dead."""
 
 _PLUGINS: Final = ("@opencode-ai/plugin", "@kilocode/plugin")
-_VARIABLES: Final = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OPENCODE_DB")
+_VARIABLES: Final = (
+    *("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OPENCODE_DB", "KILO_DB"),
+)
 
 
 class OpenCode:
@@ -41,7 +44,7 @@ class OpenCode:
         self.home = folder
         self.name = Path(program).name
         self.project = folder / "project"
-        self.project.mkdir(parents=True)
+        self.project.mkdir(parents=True, exist_ok=True)
         self.requests: list[list[Json]] = []
         self.answers: deque[list[Json]] = deque()
         kept = {key: value for key, value in os.environ.items() if key not in _VARIABLES}
@@ -54,6 +57,11 @@ class OpenCode:
             "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         }
         self._program = program
+
+    def work_in(self, project: Path) -> None:
+        """Let it work in another folder; the variable tells it, too."""
+        self.project = project
+        self.environment["PWD"] = str(project)
 
     @property
     def database(self) -> Path:
@@ -90,6 +98,8 @@ class OpenCode:
             "provider": {"fake": provider},
         }
         file = self.home / ".config" / self.name / "opencode.json"
+        if file.exists():
+            shutil.rmtree(file.parent)
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(settings))
         (file.parent / "node_modules").mkdir()  # or it asks the registry for its plugins

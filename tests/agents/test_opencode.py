@@ -15,17 +15,22 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, import_session
 from sessiontree.agents import named
 from sessiontree.errors import NotASessionError, SessionNotFoundError, StorageError
 from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
 from sessiontree.library.places import sessions_in
+from sessiontree.library.resume import Resumption, plan
 from sessiontree.storage import databases
+from tests.agents.opencode_samples import SAMPLES
+from tests.agents.qwen_samples import read
+from tests.support.conversation import said as said_by
 from tests.support.table import for_each
 from tests.support.terminal import run
 
 SAMPLE: Final = Path(__file__).parents[2] / "fixtures/agents/opencode/1.18.33/opencode.db"
+KILO: Final = SAMPLES / "kilo"
 MAIN: Final = "ses_dd7b04992ffeJC4JUeFc4DtbAO"
 FORK: Final = "ses_dd7af76a1ffeA5q6tzUIj3MK3T"
 CHILD: Final = "ses_dd7b012b5ffeEuJqGK3Psa6NJT"
@@ -112,6 +117,20 @@ def test_a_list_knows_each_size_and_change_as_reading_does(database: Path) -> No
         assert content.startswith(listed.head)
         assert content.endswith(listed.end)
         assert all(json.loads(line) for line in content.splitlines())
+
+
+def test_the_sample_of_kilo_gives_what_kilo_sent() -> None:
+    (sample,) = KILO.iterdir()
+    for id, told in json.loads((sample / "sent.json").read_text()).items():
+        file = f"{sample / 'kilo.db'}/{id}.jsonl"
+        assert facts_of(file).agent == "Kilo CLI"
+        with Session.open(file, readonly=True) as session:
+            assert (session.verify(), session.notes, session.damage) == ([], [], [])
+            *here, _answer = read(session.context().messages)
+        sent = json.loads(json.dumps(here).replace("null", '"[Attached image/gif: a.png]"'))
+        assert [(role, sorted(said)) for role, said in sent] == [
+            (role, sorted(said)) for role, said in told
+        ]
 
 
 def test_calls_have_their_results_and_diffs(database: Path) -> None:
@@ -332,3 +351,76 @@ def test_a_warm_list_reads_the_rows_of_changed_sessions_alone(
     found = {one.id: one for one in sessions_in([str(database)], pytest.fail)}
     assert read == [at(database, MAIN)]
     assert found[MAIN].bytes > before[MAIN].bytes
+
+
+def planned(file: str, agent: str, home: Path) -> Resumption:
+    return plan(facts_of(file), agent, str(home), environ={"HOME": str(home)})
+
+
+def test_a_session_of_another_agent_becomes_a_file_to_import(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd=str(tmp_path), name="Ours") as session:
+        session.append_message({"role": "user", "content": "left"})
+        session.branch(session.header)
+        entry = session.append_message({"role": "user", "content": "said"})
+    made = planned(str(tmp_path / "s.jsonl"), "opencode", tmp_path)
+    id = made.command[-1]
+    folder = tmp_path / ".local/share/opencode/sessiontree"
+    assert made.file == f"{folder / id}.json"
+    assert made.setup == ["opencode", "import", made.file]
+    assert made.line == f"cd {tmp_path} && opencode import {made.file} && opencode -s {id}"
+    assert made.as_dict()["setup"] == made.setup
+    assert "a branch that was left is left out" in [loss.what for loss in made.losses]
+    told = json.loads(Path(made.file).read_text())
+    (message,) = told["messages"]
+    assert (told["info"]["id"], told["info"]["title"]) == (id, "Ours")
+    assert message["parts"][0]["text"] == "said"
+    origin = message["parts"][0]["metadata"]["sessiontree"]
+    assert (origin["entry"], origin["session"]) == (entry.uuid, session.id)
+    assert planned(str(tmp_path / "s.jsonl"), "opencode", tmp_path).command[-1] != id
+
+
+def test_what_opencode_adds_to_a_converted_session_comes_back_to_it(tmp_path: Path) -> None:
+    store, home = tmp_path / "store", tmp_path / "home"
+    home.mkdir()
+    store.mkdir()
+    with Session.create(store / "s.jsonl", cwd=str(home)) as session:
+        session.append_message({"role": "user", "content": "one"})
+        session.append_message({"role": "assistant", "content": "1", "model": "m"})
+    made = planned(str(store / "s.jsonl"), "opencode", home)
+    database = home / ".local/share/opencode/opencode.db"
+    shutil.copy(SAMPLE, database)
+    taken_in(database, json.loads(Path(made.file).read_text()))
+    one = facts_of(at(database, made.command[-1]))
+    assert (one.id, one.is_converted) == (session.id, True)
+    result = import_session(one.file, store)
+    assert (result.file, result.new) == (str(store / "s.jsonl"), 1)
+    with Session.open(store / "s.jsonl", readonly=True) as session:
+        assert said_by(session.context()) == ["one", "1", "more"]
+
+
+def taken_in(database: Path, told: Any) -> None:
+    """Put a session and one more message into a database, as OpenCode does."""
+    info, later = told["info"], AT + 10**9
+    with closing(sqlite3.connect(database)) as rows:
+        rows.execute(
+            "INSERT INTO session (id, project_id, slug, directory, title, version, metadata,"
+            " time_created, time_updated) VALUES (?, 'global', ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(info[key] for key in ("id", "slug", "directory", "title", "version")),
+                json.dumps(info["metadata"], separators=(",", ":")),
+                *(info["time"]["created"], later),
+            ),
+        )
+        more = {"role": "user", "time": {"created": later}, "id": "msg_more"}
+        messages = [*told["messages"], {"info": more, "parts": [text("more", id="prt_more")]}]
+        for message in messages:
+            body = {k: v for k, v in message["info"].items() if k not in ("id", "sessionID")}
+            when = body["time"]["created"]
+            row = (message["info"]["id"], info["id"], when, when, json.dumps(body))
+            rows.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
+            for part in message["parts"]:
+                kept = {k: v for k, v in part.items() if k not in ("id", "sessionID", "messageID")}
+                of = (part["id"], message["info"]["id"], info["id"], when, when)
+                said = json.dumps(kept, separators=(",", ":"))
+                rows.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", (*of, said))
+        rows.commit()

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,8 +25,9 @@ import pytest
 from sessiontree import Session
 from sessiontree.library.listing import facts_of
 from sessiontree.library.resume import Resumption, plan
-from tests.agents import claude_code, codex_driver, test_real_gemini
+from tests.agents import claude_code, codex_driver, opencode_driver, test_real_gemini
 from tests.agents.codex_driver import running
+from tests.agents.opencode_samples import SUMMARY_IS_ASKED
 from tests.agents.test_pi import PI
 from tests.examples.provider import provider
 from tests.support.grown import flat, grown
@@ -121,6 +123,29 @@ def sent_by_gemini(home: Path, made: Resumption) -> list[Message]:
     return [message for content in contents for message in _messages_of(content)]
 
 
+def sent_by_opencode(home: Path, made: Resumption, program: str = "") -> list[Message]:
+    with opencode_driver.running(home, program or opencode_driver.PROGRAM) as opencode:
+        opencode.work_in(Path(made.cwd))
+        if made.setup:
+            opencode.call(*made.setup[1:])
+        opencode.call("run", "--model", "fake/fake-1", *made.command[1:], NEXT)
+        *said, last = opencode.requests[-1]
+    for asks, summary in pairwise(said):
+        if asks["content"] == SUMMARY_IS_ASKED:
+            asks["content"], summary["content"] = summary["content"], ""
+    for message in said:  # it sends what another model thought as text
+        for thought in thoughts_in(made) if message["role"] == "assistant" else ():
+            message["content"] = message["content"].replace(thought, "", 1)
+    return [*said, {**last, "content": last["content"].strip('"')}]
+
+
+def thoughts_in(made: Resumption) -> list[str]:
+    """The thoughts in a file that OpenCode took in."""
+    messages = json.loads(Path(made.file).read_text())["messages"] if made.setup else []
+    parts = [part for message in messages for part in message["parts"]]
+    return [part["text"] for part in parts if part["type"] == "reasoning"]
+
+
 def _messages_of(content: Message) -> Iterator[Message]:
     """Gemini's content as messages; thoughts are left out."""
     role = "assistant" if content["role"] == "model" else "user"
@@ -195,6 +220,7 @@ AGENTS = [
         ("codex", sent_by_codex, codex_driver.program() is not None),
         ("gemini", sent_by_gemini, bool(test_real_gemini.PROGRAM) and has_node),
         ("pi", sent_by_pi, bool(PI) and has_node),
+        ("opencode", sent_by_opencode, bool(opencode_driver.PROGRAM)),
     )
 ]
 
@@ -214,10 +240,16 @@ def check(source: Path, agent: str, sends: Callable[..., list[Message]], folder:
     made = plan(facts_of(str(source)), agent, str(project), environ={"HOME": str(home)})
     with Session.open(source, readonly=True) as session:
         expected = flat(session.context().messages)
-    with Session.open(made.file, readonly=True) as session:
+    if not made.setup:  # else the program reads the file, and no other
+        check_read(made.file, expected)
+    check_sent(flat(sends(home, made)), expected)
+
+
+def check_read(file: str, expected: list[Any]) -> None:
+    """What sessiontree reads of a file is a context."""
+    with Session.open(file, readonly=True) as session:
         assert (session.verify(), session.notes) == ([], [])
         assert flat(session.context().messages) == expected
-    check_sent(flat(sends(home, made)), expected)
 
 
 def check_sent(found: list[Any], expected: list[Any]) -> None:
@@ -237,6 +269,12 @@ def test_an_agent_sends_what_our_session_holds(
     check(written(tmp_path), agent, sends, tmp_path)
 
 
+def continued(home: Path, made: Resumption) -> str:
+    """The file in which an agent goes on with a session that it may have taken in."""
+    database = home / ".local/share/opencode/opencode.db"
+    return f"{database}/{made.command[-1]}.jsonl" if made.setup else made.file
+
+
 @pytest.mark.soak
 @each_agent
 def test_an_agent_goes_on_with_a_session_that_went_on_in_another(
@@ -250,7 +288,7 @@ def test_an_agent_goes_on_with_a_session_that_went_on_in_another(
     first = planned(str(written(tmp_path)), agent)
     sends(home, first)
     other, goes_on = ("codex", sent_by_codex) if agent == "pi" else ("pi", sent_by_pi)
-    between = planned(first.file, other)
+    between = planned(continued(home, first), other)
     goes_on(home, between)
     back = planned(between.file, agent)
     assert back.file != first.file

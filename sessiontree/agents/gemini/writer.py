@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.agents import writing
-from sessiontree.agents.gemini.messages import SNAPSHOT, is_ignored
+from sessiontree.agents.gemini.messages import SNAPSHOT, is_ignored, parts_of
 from sessiontree.agents.writing import (
     Step,
     WrittenBranch,
@@ -39,7 +39,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.header import GENERATED, KEY
 from sessiontree.core.message import Message, calls_of, is_generated, is_prompt, kind_of, result_ids
-from sessiontree.core.usage import spent_mark, usage_of
+from sessiontree.core.usage import Usage, spent_mark, usage_of
 
 _GOOGLE_MODEL: Final = re.compile(r"(gemini|gemma)\b", re.IGNORECASE)
 _LEAD: Final = "(The user's text follows.)\n"
@@ -300,9 +300,7 @@ class GeminiWriter(writing.LogWriter[ChatUnit]):
         unit.response = id
         if tokens:
             unit.line[KEY] = {**unit.line.get(KEY, {}), **spent_mark(message)}
-        model = self.model_of(message)
-        if model is not None:
-            unit.line["model"] = model
+        unit.line |= self.model_of(message)
         _add(unit, content, calls)
         self._callers |= {call["id"]: unit for call in calls}
 
@@ -367,22 +365,25 @@ class GeminiWriter(writing.LogWriter[ChatUnit]):
             if id in self.counted and not is_next:
                 return {}
             self.counted.add(id)
-        used = usage_of(reported)
+        return self.tokens(usage_of(reported))
+
+    def tokens(self, used: Usage) -> Line:
+        """The keys with the usage of an answer."""
         if used.cost:
             self.losses.add("a reported cost is left out")
         read = used.input + used.cache_read + used.cache_write
         tokens = {"input": read, "output": used.output, "cached": used.cache_read}
         return {"tokens": {**tokens, "thoughts": 0, "tool": 0, "total": read + used.output}}
 
-    def model_of(self, message: Message) -> str | None:
-        """The model of an answer, if the agent can use it."""
+    def model_of(self, message: Message) -> Line:
+        """The keys with the model of an answer, if the agent can use it."""
         model = message.get("model")
         if not isinstance(model, str):
-            return None
+            return {}
         if message.get("provider") == "google" or _GOOGLE_MODEL.match(model):
-            return model
+            return {"model": model}
         self.losses.add(f"the model {one_line(model, 60)} is left out: Gemini CLI uses its own")
-        return None
+        return {}
 
     def line(self, line: Line, place: str) -> bytes:
         """A line of the file; the next one belongs below the entry with the uuid `place`."""
@@ -490,6 +491,28 @@ def _add(unit: ChatUnit, content: list[Line], calls: list[Line]) -> None:
 
 def _call(part: Line) -> Line:
     return {**part["functionCall"], "status": "cancelled"}
+
+
+def contents_of(line: Line) -> Iterator[Line]:
+    """What a message of a chat says as Gemini's contents, and then each result."""
+    if line["type"] == "user":
+        yield {"role": "user", "parts": _parts(line["content"])}
+        return
+    parts = _parts(line["content"])
+    calls = line.get("toolCalls", [])
+    if not any("thought" in part or "functionCall" in part for part in parts):
+        thoughts = line.get("thoughts", [])
+        told = [{"text": thought["description"], "thought": True} for thought in thoughts]
+        sent = ({key: call[key] for key in ("id", "name", "args")} for call in calls)
+        parts = [*told, *parts, *({"functionCall": call} for call in sent)]
+    yield {"role": "model", "parts": parts}
+    for call in calls:
+        if "result" in call:
+            yield {"role": "user", "parts": call["result"]}
+
+
+def _parts(content: Any) -> list[Line]:
+    return [{"text": part} if isinstance(part, str) else part for part in parts_of(content)]
 
 
 def _goes_on(last: ChatUnit | None, steps: list[Step]) -> bool:

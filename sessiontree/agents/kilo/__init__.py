@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sessiontree.agents import agent
 from sessiontree.agents.opencode import OpenCode
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
+    from sessiontree.agents.kilo.writer import KiloWriter
 
 
 class Kilo(OpenCode):
@@ -25,3 +26,8 @@ class Kilo(OpenCode):
         from sessiontree.agents.kilo.reader import KiloReader
 
         return KiloReader(self.name)
+
+    def writer(self, source: Any) -> KiloWriter:
+        from sessiontree.agents.kilo.writer import KiloWriter
+
+        return KiloWriter(source)

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.agents import base
+from sessiontree.agents.opencode.names import UNTITLED
 from sessiontree.agents.sequence import EntriesTally
 from sessiontree.agents.shapes import (
     a_text,
@@ -45,7 +46,7 @@ Row = Mapping[str, Any]
 _SESSION: Final = "session_row"
 _END: Final = "end"
 _LINE_KEYS: Final = (frozenset({"type", "id", "data", "parts"}), frozenset({"type", "timestamp"}))
-_UNTITLED: Final = ("New session - ", "Child session - ")
+_UNTITLED: Final = (UNTITLED, "Child session - ")
 _NOT_SENT: Final = frozenset({"text/plain", "application/x-directory"})
 """The kinds of files that OpenCode sends as texts, which are parts of their own."""
 
@@ -56,6 +57,7 @@ _OF_ANSWER: Final = ("usage", "model", "provider")
 
 class OpenCodeReader(base.Reader):
     line_keys = _LINE_KEYS
+    shares_origins = True
 
     def is_own_database(self, name: str) -> bool:
         """Whether the program of this reader names a database so."""

@@ -148,7 +148,7 @@ class PiMessages:
             self._tools[call["id"]] = call["name"]
         known = model[1] if model else writing.UNKNOWN
         id = writing.text_in(message.get("model")) or known
-        provider = provider_of(id, message)
+        provider = writing.provider_of(id, message)
         if provider == writing.UNKNOWN and model is not None and model[1] == id and model[0]:
             provider = model[0]
         made.update(api=_api_of(message, provider), provider=provider, model=id)
@@ -175,16 +175,6 @@ def _thinking(part: reading.Thinking) -> dict[str, Any]:
     if part.redacted:
         block["redacted"] = True
     return block
-
-
-def provider_of(model: str, message: Message) -> str:
-    """The provider in the message, or else the one that the model's name implies."""
-    given = writing.text_in(message.get("provider"))
-    if known := given or reading.maker_of({**message, "model": model}):
-        return known
-    if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
-        return "openai"
-    return "google" if model.startswith("gemini") else writing.UNKNOWN
 
 
 def _api_of(message: Message, provider: str) -> str:
@@ -490,7 +480,7 @@ class PiWriter:
         id = str(model.get("modelId"))
         provider = model.get("provider")
         self._models[row] = (provider if isinstance(provider, str) else None, id)
-        return {"provider": provider_of(id, model), "modelId": id}
+        return {"provider": writing.provider_of(id, model), "modelId": id}
 
     def _model_change(self, entry: Entry, row: int) -> list[_PiLine]:
         if not isinstance(entry.get("modelId"), str):

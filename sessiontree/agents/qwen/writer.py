@@ -8,11 +8,10 @@ compaction becomes the history that replaces all before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from sessiontree.agents import writing
-from sessiontree.agents.gemini.messages import parts_of
-from sessiontree.agents.gemini.writer import ChatUnit, GeminiWriter, Line
+from sessiontree.agents.gemini.writer import ChatUnit, GeminiWriter, Line, contents_of
 from sessiontree.core.header import KEY
 from sessiontree.core.message import Message
 
@@ -62,19 +61,19 @@ class QwenWriter(GeminiWriter):
     def prompt(self, content: list[Line], message: Message) -> list[Line]:
         return content
 
-    def model_of(self, message: Message) -> str | None:
+    def model_of(self, message: Message) -> Line:
         model = message.get("model")
-        return model if isinstance(model, str) else None
+        return {"model": model} if isinstance(model, str) else {}
 
     def _lines(self, unit: ChatUnit) -> Iterator[bytes]:
         if unit.is_compaction:
-            history = [content for line in unit.sent for content in _contents(line)]
+            history = [content for line in unit.sent for content in contents_of(line)]
             payload = {"info": {"compressionStatus": 1}, "compressedHistory": history}
             yield self._system("chat_compression", payload, unit.place)
             return
         line = unit.line
         own, at = line["id"], line["timestamp"]
-        contents = list(_contents(line))
+        contents = list(contents_of(line))
         for number, content in enumerate(contents):
             kind = "user" if line["type"] == "user" else "assistant"
             about: Line = {"message": content}
@@ -113,28 +112,6 @@ class QwenWriter(GeminiWriter):
             uuid = self.source.derived_uuid(own, number)
         self._taken.add(uuid)
         return uuid
-
-
-def _contents(line: Line) -> Iterator[Line]:
-    """The contents of a message of Gemini CLI: what is said, and then each result."""
-    if line["type"] == "user":
-        yield {"role": "user", "parts": _parts(line["content"])}
-        return
-    parts = _parts(line["content"])
-    calls = line.get("toolCalls", [])
-    if not any("thought" in part or "functionCall" in part for part in parts):
-        thoughts = line.get("thoughts", [])
-        told = [{"text": thought["description"], "thought": True} for thought in thoughts]
-        sent = ({key: call[key] for key in ("id", "name", "args")} for call in calls)
-        parts = [*told, *parts, *({"functionCall": call} for call in sent)]
-    yield {"role": "model", "parts": parts}
-    for call in calls:
-        if "result" in call:
-            yield {"role": "user", "parts": call["result"]}
-
-
-def _parts(content: Any) -> list[Line]:
-    return [{"text": part} if isinstance(part, str) else part for part in parts_of(content)]
 
 
 def _response_in(content: Line) -> Line | None:
