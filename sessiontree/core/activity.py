@@ -170,16 +170,23 @@ def output_of(result: Mapping[str, Any]) -> str:
 
 def exit_code_of(result: Mapping[str, Any]) -> int | None:
     """The exit code of a command, by its result as `results_in` gives it; None without one."""
-    return _exit_code(result, _text_of_result(result))
+    text = _text_of_result(result)
+    code = _exit_code(result, text)
+    if code is not None or not _says_error(result):
+        return code
+    found = _EXIT_OF_ERROR.search(text) or _EXIT_OF_ERROR.search(_end_of_result(result))
+    return None if found is None else _code_in(found)
 
 
 def _exit_code(result: Mapping[str, Any], text: str) -> int | None:
     found = _EXIT.search(text) if kind_of(result) in RESULT_ITEMS else None
     if found is None and "xit" in (end := _end_of_result(result)):
         found = (_EXIT_IN_JSON if text.startswith("{") else _EXIT_AT_END).search(end)
-    if found is None and _says_error(result):
-        found = _EXIT_OF_ERROR.search(text) or _EXIT_OF_ERROR.search(_end_of_result(result))
-    return None if found is None else int(next(filter(None, found.groups())))
+    return None if found is None else _code_in(found)
+
+
+def _code_in(found: re.Match[str]) -> int:
+    return int(next(filter(None, found.groups())))
 
 
 def _end_of_result(result: Mapping[str, Any]) -> str:

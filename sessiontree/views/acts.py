@@ -29,7 +29,7 @@ from sessiontree.core.message import (
     kind_of,
 )
 from sessiontree.core.questions import answers_in, questions_of
-from sessiontree.edits.diff import DiffCounts, counts_of, diff_of
+from sessiontree.edits.diff import counts_of, diff_of
 from sessiontree.edits.shell import script_of
 from sessiontree.edits.tools import (
     Edit,
@@ -130,21 +130,6 @@ def last_lines(text: str, count: int) -> list[str]:
     return [line.rstrip() for line in as_shown(end).split("\n") if line.strip()][-count:]
 
 
-class CallEdits(NamedTuple):
-    """What a call changed: its edits, and how many lines they add and take away."""
-
-    edits: Sequence[Edit]
-    counts: DiffCounts
-
-
-def change_of(call: ToolCall, told: Mapping[str, Any]) -> CallEdits:
-    """What a call that was done changed; `told` is as for `act_of`."""
-    edits = edits_of(call, told)
-    every = [counts_of(edit) for edit in edits]
-    added, removed = sum(each.added for each in every), sum(each.removed for each in every)
-    return CallEdits(edits, DiffCounts(added, removed))
-
-
 def act_of(
     call: ToolCall,
     result: Mapping[str, Any] | None = None,
@@ -152,7 +137,6 @@ def act_of(
     told: Mapping[str, Any] | None = None,
     cwd: str | None = None,
     seconds: float | None = None,
-    change: CallEdits | None = None,
 ) -> Act:
     """What a call did.
 
@@ -162,16 +146,18 @@ def act_of(
         told: what the agent keeps beside the result, as `edits.tools.SideFacts` gives it.
         cwd: the folder that paths are shown relative to.
         seconds: the time from the call to its result.
-        change: what the call changed, where the caller knows.
     """
-    read = _Reading(with_arguments(call), result, told or {}, cwd, change)
+    read = _Reading(with_arguments(call), result, told or {}, cwd)
     made = read.act()
+    if result is None:
+        return made
     lasted = _seconds(read) if seconds is None else seconds
-    ending = "done" if result is None else ending_of(result)
-    if ending == "done":
-        return msgspec.structs.replace(made, duration=lasted)
-    outcome = "refused" if ending == "refused" else _failure(result or {})
-    return msgspec.structs.replace(made, outcome=outcome, duration=lasted, failed=True)
+    if read.is_done:
+        return msgspec.structs.replace(made, output=read.text, duration=lasted)
+    outcome = "refused" if read.ending == "refused" else _failure(result)
+    return msgspec.structs.replace(
+        made, outcome=outcome, duration=lasted, failed=True, output=read.text
+    )
 
 
 def _text_of(result: Mapping[str, Any]) -> str:
@@ -194,13 +180,15 @@ class Detail(NamedTuple):
     language: Literal["", "diff", "sh", "json"] = ""
 
 
-def details_of(call: ToolCall, told: Mapping[str, Any] | None = None) -> Iterator[Detail]:
+def details_of(call: ToolCall, act: Act | None = None) -> Iterator[Detail]:
     """What a call says beyond its line: a diff for each file, a script, or other arguments.
 
-    What the line has whole is not repeated; `told` is as for `act_of`.
+    What the line has whole is not repeated; `act` is the act of the call, where the caller has it.
     """
     call = with_arguments(call)
-    edits = [edit for edit in edits_of(call, told or {}) if edit.path]
+    act = act or act_of(call)
+    edits = [] if act.kind in _WITHOUT_EDITS else edits_of(call, {})
+    edits = [edit for edit in edits if edit.path]
     diffs = [(edit.path, "\n".join(diff_of(edit))) for edit in edits]
     if any(diff for _, diff in diffs):
         yield from (
@@ -208,7 +196,7 @@ def details_of(call: ToolCall, told: Mapping[str, Any] | None = None) -> Iterato
         )
         return
     given = call.arguments
-    shown = act_of(call).what
+    shown = act.what
     if isinstance(given, str) and not _is_in(shown, given):
         yield Detail("", given)
     for key, value in given.items() if isinstance(given, Mapping) else ():
@@ -221,6 +209,9 @@ def details_of(call: ToolCall, told: Mapping[str, Any] | None = None) -> Iterato
             yield Detail(str(key), value)
         else:
             yield Detail(str(key), indented_text(value), "json")
+
+
+_WITHOUT_EDITS: Final = ("read", "search", "web", "subagent", "todos", "question", "skill")
 
 
 def _is_in(shown: str, value: Any) -> bool:
@@ -240,34 +231,28 @@ class _Reading:
         result: Mapping[str, Any] | None,
         told: Mapping[str, Any],
         cwd: str | None,
-        change: CallEdits | None,
     ) -> None:
         self.call = call
         self.arguments: Mapping[str, Any] = (
             call.arguments if isinstance(call.arguments, Mapping) else {}
         )
         self.result, self.told, self.cwd = result, told, cwd
-        self._change = change
+        self._made: list[Edit] | None = None
+        self.ending = "" if result is None else ending_of(result)
+        self.is_done = self.ending == "done"
         self.text = "" if result is None else output_of_command(_text_of(result))
-
-    @property
-    def is_done(self) -> bool:
-        return self.result is not None and ending_of(self.result) == "done"
 
     def act(self) -> Act:
         """The act, as if the call had ended well."""
         rule, server = rule_of(self.call), server_tool(self.call.name)
         if server is not None and server.server != "functions":
-            made = self._of_server(server)
-        elif asked := questions_of(self.call):
-            made = self._question([one.question for one in asked])
-        elif rule is not None and (read := _READERS.get(rule.kind)) is not None:
-            made = read(self, rule)
-        elif rule is None or rule.kind == "edit":
-            made = self._edit(rule) or self._other(rule)
-        else:
-            made = self._other(rule)
-        return msgspec.structs.replace(made, output=self.text)
+            return self._of_server(server)
+        if asked := questions_of(self.call):
+            return self._question([one.question for one in asked])
+        if rule is not None and (read := _READERS.get(rule.kind)) is not None:
+            return read(self, rule)
+        edit = self._edit(rule) if rule is None or rule.kind == "edit" else None
+        return edit or self._other(rule)
 
     # Each kind of act
 
@@ -405,8 +390,7 @@ class _Reading:
 
     def _edit(self, rule: ToolRule | None) -> Act | None:
         """An act that changed files; None for any other."""
-        change = self._edits()
-        edits = [edit for edit in change.edits if edit.path]
+        edits = [edit for edit in self._edits() if edit.path]
         if not edits:
             is_look = rule is not None and self.arguments.get("command") == "view"
             return self.read(RULES["read"]) if is_look else None
@@ -418,16 +402,17 @@ class _Reading:
 
     # What is said of arguments and results
 
-    def _edits(self) -> CallEdits:
-        if self._change is None:
-            told = self.told if self.is_done else {}
-            self._change = change_of(self.call, told)
-        return self._change
+    def _edits(self) -> list[Edit]:
+        if self._made is None:
+            self._made = edits_of(self.call, self.told if self.is_done else {})
+        return self._made
 
     def _changed(self) -> str:
+        """The lines that a call which was done added and took away."""
         if not self.is_done:
             return ""
-        added, removed = self._edits().counts
+        every = [counts_of(edit) for edit in self._edits()]
+        added, removed = sum(each.added for each in every), sum(each.removed for each in every)
         return f"+{added:,} {MINUS}{removed:,}" if added or removed else ""
 
     def _came(self) -> str:

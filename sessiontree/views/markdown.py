@@ -287,8 +287,8 @@ _IN_WORDS: Final = ("subagent", "todos", "question", "memory")
 
 def called(call: ToolCall, act: Act | None = None) -> str:
     """A call as Markdown: its line, and what the line does not have; the act has its outcome."""
-    details = map(_detail, details_of(call))
-    return "\n\n".join([_act(act or act_of(call)), *details])
+    act = act or act_of(call)
+    return "\n\n".join([_act(act), *map(_detail, details_of(call, act))])
 
 
 def _act(act: Act) -> str:
@@ -373,7 +373,7 @@ class AnswerParts:
         """Add a call at the end, with a place for its result."""
         self.open[call.id] = len(self._parts) + 1
         self._calls[call.id] = call
-        self.add(called(call), "*No result was recorded.*")
+        self.add("", "*No result was recorded.*")
 
     def answer(self, part: Part, cwd: str | None) -> bool:
         """Put a result below its call, whose line then has the outcome; False without a call."""
@@ -389,6 +389,8 @@ class AnswerParts:
         return True
 
     def parts(self) -> list[str]:
+        for id, place in self.open.items():
+            self._parts[place - 1] = called(self._calls[id])
         return self._parts
 
 

@@ -42,7 +42,7 @@ from sessiontree.core.message import (
 )
 from sessiontree.text.preview import media_in_words, preview
 from sessiontree.text.terminal import as_shown
-from sessiontree.views.acts import Detail, act_of, details_of
+from sessiontree.views.acts import Act, Detail, act_of, details_of
 
 _RESULTS: Final = ("toolResult", TOOL)
 _ERRORS: Final = ("errorMessage", "error")
@@ -67,7 +67,10 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """Of a result: the id of its call."""
 
     pieces: tuple[Part, ...] = ()
-    """Of a result or a command of the user: what came out, in parts of text, media and others."""
+    """Of a result, a command of the user, or a call with its result: what came out, in parts."""
+
+    act: Act | None = None
+    """Of a call with its result: what it did."""
 
     failed: bool = False
 
@@ -257,7 +260,10 @@ def _joined(texts: Iterable[str]) -> str:
 def text_of_part(part: Part, *, in_short: bool = False) -> str:
     """The text of a part, whole or with its calls, and what is not text, in short."""
     if part.call is not None:
-        return act_of(part.call).what if in_short else _text_of_call(part.call)
+        if in_short:
+            return act_of(part.call).what
+        pieces = (as_shown(text_of_part(piece)) for piece in part.pieces)
+        return _joined([_text_of_call(part.call), *pieces])
     is_sealed = part.kind == "thinking" and not (part.text or in_short)
     said = {
         "thinking": f"({title_of(part)})" if is_sealed else f"(thinking) {part.text}",
@@ -271,7 +277,8 @@ def text_of_part(part: Part, *, in_short: bool = False) -> str:
 
 
 def _text_of_call(call: ToolCall) -> str:
-    return "\n".join([act_of(call).what, *map(_text_of_detail, details_of(call))])
+    act = act_of(call)
+    return "\n".join([act.what, *map(_text_of_detail, details_of(call, act))])
 
 
 def _text_of_detail(detail: Detail) -> str:
