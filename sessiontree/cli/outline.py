@@ -41,9 +41,9 @@ from sessiontree.views.layout import TurnTree
 from sessiontree.views.ledger import LedgerRow, ledger
 from sessiontree.views.messages import typed_in
 from sessiontree.views.rows import said_in
-from sessiontree.views.tools import SIGNS
 from sessiontree.views.turns import SessionOutline, Subagent, Turn
 from sessiontree.views.words import (
+    act_in,
     asked_in,
     local_time,
     outcome_in,
@@ -153,18 +153,10 @@ def _acts(
     for _, act, result in row.acts:
         if act.kind == "question" and result in replies:  # which has the question, too
             continue
-        outcome = [Span(act.outcome, "failure" if act.failed else "")] if act.outcome else []
+        came = None
         if act.kind == "subagent" and agent is not None:
-            outcome, agent = work_of_subagent(agent, width // 2), None
-        ends = dotted([*outcome, *([Span(act.took)] if act.took else [])], width // 2)
-        named = f"{SIGNS[act.kind]} {act.verb}"
-        gap = "" if act.place.startswith(":") or not act.place else " "
-        words = [
-            Span(f"{named:<{_ROLE_WIDTH}}  ", "agent" if act.kind == "subagent" else "number"),
-            Span(act.object),
-            Span(f"{gap}{act.place}", "dim"),
-        ]
-        yield [*_before(row.entry.uuid), *beside(words, ends, width - 10)]
+            came, agent = work_of_subagent(agent, width // 2), None
+        yield [*_before(row.entry.uuid), *act_in(act, width - 10, came)]
         if act.failed:
             yield from (
                 [*_before(), Span(_INDENT), Span(cut(line, width - 10 - len(_INDENT)), "dim")]

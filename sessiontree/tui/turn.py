@@ -1,18 +1,25 @@
-"""A turn in full: each entry below a line that says who speaks and when. Long parts fold."""
+"""A turn in full: each entry below a line that says who speaks and when. Long parts fold.
+
+A call is one line with what came of it; unfolded, it has the rest of the call and its result.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
 from sessiontree.core.entry import moment_of
 from sessiontree.text.columns import Line, Span, beside, line_text, wrapped
+from sessiontree.text.terminal import as_shown
 from sessiontree.tui import loader as actions
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.loader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
+from sessiontree.views.acts import Act, details_of
 from sessiontree.views.parts import Part, text_of_part
 from sessiontree.views.rows import ReadEntry, read_turn
 from sessiontree.views.turns import Turn
+from sessiontree.views.words import act_in
 
 _OPEN: Final = 12  # lines of a part that are shown unfolded
 _INDENT: Final = "  "
@@ -27,6 +34,9 @@ _ROLES: Final = {
     "summary": "compaction",
     "other": "dim",
 }
+
+
+_OF_DIFF: Final = {"+": "branch", "-": "failure", "@": "number"}
 
 
 class ReadingLine(NamedTuple):
@@ -67,6 +77,8 @@ def _heading(entry: ReadEntry, width: int) -> Line:
 
 def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
     """The lines of a part; of a long one that is folded, the first lines and how many more."""
+    if part.act is not None:
+        return list(_act_lines(part, part.act, width, is_open=is_open))
     role = "failure" if part.failed else _ROLES.get(part.kind, "")
     text = text_of_part(part).rstrip()
     if part.kind == "thinking" and not is_open:
@@ -80,6 +92,20 @@ def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
         *([Span(_INDENT), Span(line, role)] for line in lines[:_OPEN]),
         [Span(_INDENT), Span(more, "branch")],
     ]
+
+
+def _act_lines(part: Part, act: Act, width: int, *, is_open: bool) -> Iterator[Line]:
+    """The line of an act; of one that failed its last lines; of an open one all that it has."""
+    yield [Span(_INDENT), *act_in(act, width)]
+    if not is_open:
+        yield from ([Span(2 * _INDENT), Span(line, "dim")] for line in act.tail() if act.failed)
+        return
+    texts = [(each.text, each.language) for each in details_of(part.call, act)] if part.call else []
+    texts += [(as_shown(text_of_part(piece)), "") for piece in part.pieces]
+    for text, language in texts:
+        for line in wrapped(text.rstrip() or "(empty)", width - len(_INDENT)):
+            role = _OF_DIFF.get(line[:1], "dim") if language == "diff" else "dim"
+            yield [Span(2 * _INDENT), Span(line, role)]
 
 
 class ReadingView(View, inherit_bindings=False):

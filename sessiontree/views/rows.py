@@ -7,10 +7,11 @@ content that is missing or damaged is reported in its place, and hides nothing e
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from sessiontree.core.blocks import handle_text
 from sessiontree.core.entry import Entry
@@ -19,6 +20,7 @@ from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.text.preview import is_uninformative, preview, role, speaker, told
+from sessiontree.views.ledger import LedgerAct, ledger
 from sessiontree.views.messages import is_repeat, is_said, with_messages
 from sessiontree.views.parts import Part, parts_of
 from sessiontree.views.tree import EntryTree, entries_by_row, path_rows
@@ -134,17 +136,36 @@ def said_in(cursor: Cursor, turn: Turn) -> Iterator[tuple[Entry, Message | None]
 
 
 def read_turn(cursor: Cursor, turn: Turn) -> Iterator[ReadEntry]:
-    """The entries of a turn that say something, in order."""
+    """The entries of a turn that say something, in order; a result is in the part of its call."""
     labels = dict(turn.labels)
-    for entry, message in said_in(cursor, turn):
+    cwd = cursor.reader.header.get("cwd")
+    rows = ledger(said_in(cursor, turn), cwd if isinstance(cwd, str) else None)
+    whole = {row.entry.uuid: _parts(row.entry, row.message) for row in rows}
+    for row in rows:
+        if row.is_result:
+            continue
+        entry, acts = row.entry, iter(row.acts)
         yield ReadEntry(
             uuid=entry.uuid,
             type=entry.type,
-            speaker=speaker(entry, message) or entry.type,
+            speaker=speaker(entry, row.message) or entry.type,
             time=entry.timestamp,
             label=labels.get(entry.uuid),
-            parts=_parts(entry, message),
+            parts=[
+                part if part.call is None else _with_result(part, next(acts, None), whole)
+                for part in whole[entry.uuid]
+            ],
         )
+
+
+def _with_result(part: Part, found: LedgerAct | None, whole: Mapping[str, list[Part]]) -> Part:
+    """The part of a call, with what came out of it."""
+    if found is None:
+        return part
+    results = (one for one in whole.get(found.result or "", ()) if one.kind == "result")
+    result = next((one for one in results if one.id == found.call.id), None)
+    pieces = () if result is None else result.pieces
+    return replace(part, act=found.act, pieces=pieces, failed=found.act.failed)
 
 
 def _parts(entry: Entry, message: Message | None) -> list[Part]:

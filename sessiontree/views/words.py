@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import moment_of
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
-from sessiontree.text.columns import Line, Span, columns_of, cut, cut_start
+from sessiontree.text.columns import Line, Span, beside, columns_of, cut, cut_start, dotted
+from sessiontree.views.tools import SIGNS
 from sessiontree.views.work import Outcome, TurnEvent, Work
 
 if TYPE_CHECKING:
+    from sessiontree.views.acts import Act
     from sessiontree.views.turns import Subagent, Turn
 
 
@@ -191,6 +193,24 @@ def work_of_subagent(agent: Subagent, width: int) -> list[Span]:
     if agent.missing:
         return [Span("its transcript is missing", "failure")]
     return work_in(agent.work, width)
+
+
+_VERB: Final = 11  # columns of the sign and the verb of an act
+
+
+def act_in(act: Act, width: int, came: Sequence[Span] | None = None) -> Line:
+    """An act on one line, what came of it at the right; `came` is instead of its outcome."""
+    if came is None:
+        came = [Span(act.outcome, "failure" if act.failed else "")] if act.outcome else []
+    ends = dotted([*came, *([Span(act.took)] if act.took else [])], width // 2)
+    named = f"{SIGNS[act.kind]} {act.verb}"
+    gap = "" if act.place.startswith(":") or not act.place else " "
+    words = [
+        Span(f"{named:<{_VERB}}  ", "agent" if act.kind == "subagent" else "number"),
+        Span(act.object),
+        Span(f"{gap}{act.place}", "dim"),
+    ]
+    return beside(words, ends, width)
 
 
 def event_in(event: TurnEvent) -> Span:
