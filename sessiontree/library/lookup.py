@@ -59,10 +59,14 @@ _find_names: Final = partial(lines_with, b'"session_info"')
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
     """The start of each id that no other one begins with, of at least 8 characters.
 
-    Only the ids of its subagents may begin with a session's start: `find` takes it for the session.
+    A subagent has the start of its session, a dot, and its own name, which `find` takes, too.
     """
     known = set(ids)
-    return _starts(known) | _starts({id for id in known if id.rpartition(".")[0] not in known})
+    shorts = _starts({id for id in known if id.rpartition(".")[0] not in known})
+    for id in sorted(known - shorts.keys()):  # a session comes before its subagents
+        above, _, name = id.rpartition(".")
+        shorts[id] = f"{shorts[above]}.{name}"
+    return shorts
 
 
 def _starts(ids: Iterable[str]) -> dict[str, str]:
@@ -90,7 +94,7 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
         return visible[0]
     found = [one for one in among if one.id == ref] or _by_name(ref, among)
     if not found and len(ref) >= SHORTEST_PREFIX:
-        found = _without_subagents([one for one in among if one.id.startswith(ref)])
+        found = _without_subagents([one for one in among if _begins(one.id, ref)])
     if not found and is_uuid(ref):  # which a program gave a second file of the conversation
         found = [one for one in among if _has_in_a_name(ref, one)]
     if len(found) == 1:
@@ -104,6 +108,14 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     count = Counter(one.id for one in found)
     names = [one.id if count[one.id] == 1 else one.file for one in found]
     raise RefError(message, ref, names)
+
+
+def _begins(id: str, ref: str) -> bool:
+    """True if an id begins with a ref, or if it is the subagent that a short id names."""
+    if id.startswith(ref):
+        return True
+    (start, *names), (of, *own) = ref.split("."), id.split(".")
+    return bool(names) and names == own and of.startswith(start)
 
 
 def _without_subagents(found: list[SessionInfo]) -> list[SessionInfo]:

@@ -59,12 +59,13 @@ def test_the_start_of_a_session_is_not_that_of_its_subagents(tmp_path: Path) -> 
     """Claude Code once kept subagents beside their session, and each has a row with its id."""
     store = Store(tmp_path)
     session, agent, orphans = "5e551015-0000", "5e551015-0000.agent-a", ("6a.agent-a", "6a.agent-b")
-    ids = [session, agent, *orphans]
+    ids = [session, agent, f"{agent}.agent-c", *orphans]
     for id in ids:
         said(store, "hello", id=id)
     found = store.list()
-    assert short_ids(ids)[session] == "5e551015"
-    assert [find(shown, found, "", "").id for shown in map(short_ids(ids).get, ids) if shown] == ids
+    shown = [short_ids(ids)[id] for id in ids]
+    assert shown[:3] == ["5e551015", "5e551015.agent-a", "5e551015.agent-a.agent-c"]
+    assert [find(id, found, "", "").id for id in shown] == ids
     assert find("5e55", found, "", "").id == session
     with pytest.raises(RefError, match="is ambiguous"):
         find("6a.a", found, "", "")
