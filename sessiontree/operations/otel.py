@@ -197,7 +197,7 @@ class OtelWriter:
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": name,
             "gen_ai.provider.name": made.provider,
-            "gen_ai.input.messages": made.prompt,
+            "gen_ai.input.messages": made.asked or None,
             "gen_ai.output.messages": made.answer,
             "sessiontree.turn": turn.name,
             "sessiontree.entry": turn.uuid,
@@ -342,12 +342,12 @@ class _TurnSpans:
         self._chats: list[_Response] = []
         self._calls: dict[str, _ToolRun] = {}
         self._done: list[_ToolRun] = []
-        self.prompt: list[dict[str, Any]] | None = None
+        self._first: list[dict[str, Any]] = []  # what was said before the first response
 
     def take(self, message: Message, entry: Entry) -> None:
         self._writer.losses.uuid = entry.uuid
         if role_of(message) == "system":
-            self._waiting.append({"role": "system", "parts": [_text(system_text(message))]})
+            self._wait("system", [_text(system_text(message))])
             return
         asked: list[dict[str, Any]] = []
         said: list[reading.Part] = []
@@ -361,9 +361,19 @@ class _TurnSpans:
         if said or role_of(message) == "assistant":
             self._respond(said, message, entry)
         if asked:
-            self._waiting.append({"role": "user", "parts": asked})
-            if self.prompt is None and not self._chats:
-                self.prompt = [self._waiting[-1]]
+            self._wait("user", asked)
+
+    def _wait(self, role: str, parts: list[dict[str, Any]]) -> None:
+        """Keep what was said for the next response, and for the turn if it began with it."""
+        self._waiting.append({"role": role, "parts": parts})
+        if not self._chats:
+            self._first.append(self._waiting[-1])
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """What the turn began with, and what no response followed; calls have their results."""
+        rest = [message for message in self._waiting if message["role"] != "tool"]
+        return [*self._first, *(rest if self._chats else ())]
 
     def _end_call(self, part: reading.Result, entry: Entry) -> None:
         text = "\n".join(map(self._text_of, part.parts))

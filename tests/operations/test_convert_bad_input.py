@@ -108,7 +108,7 @@ def test_a_damaged_session_is_converted_as_far_as_it_can_be_read(
             except NothingToDoError:
                 assert not list(made.parent.iterdir())
                 continue
-            if to != "atif":
+            if to not in ("atif", "otel"):
                 Session.open(made, readonly=True).close()
             for told in made.read_text().splitlines():
                 json.loads(told)

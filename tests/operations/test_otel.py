@@ -19,7 +19,7 @@ from tests.support.saying import IMAGE
 from tests.support.soak import amount
 from tests.support.table import for_each
 from tests.support.transcripts import session_of, user, with_subagent
-from tests.support.trees import Tree
+from tests.support.trees import Tree, words_in
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SEEDS = st.integers(0, 2**64)
@@ -211,6 +211,37 @@ def test_what_other_branches_and_summaries_spent_is_in_the_trace(tmp_path: Path)
     session.append_usage(USAGE, kind="title", provider="anthropic", model="small")
     spans = converted(session, tmp_path / "made.jsonl")
     assert sorted(s["name"] for s in spans if s["kind"] == 3) == ["chat m", "chat m", "chat small"]
+
+
+def test_what_no_response_follows_is_in_the_trace(tmp_path: Path) -> None:
+    session = session_of("one")
+    session.append_message({"role": "assistant", "content": "two", "model": "m"})
+    for text in ("three", "four"):
+        meta = {"isMeta": True}
+        session.append_message({"role": "user", "content": text}, metadata=meta)
+    _, turn, _ = converted(session, tmp_path / "made.jsonl")
+    said = [part["content"] for m in about(turn)["gen_ai.input.messages"] for part in m["parts"]]
+    assert said == ["one", "three", "four"]
+
+
+def test_all_that_was_said_is_in_the_trace(tmp_path: Path) -> None:
+    for seed in range(amount(8)):
+        session = Tree(Random(seed)).grow(24).session
+        try:
+            converted(session, tmp_path / f"{seed}.jsonl")
+        except NothingToDoError:
+            continue
+        entries = [e for e in session.entries() if e.type == "message"]
+        said = words_in([_shown(dict(e["message"])) for e in entries])
+        assert said <= words_in((tmp_path / f"{seed}.jsonl").read_text())
+
+
+def _shown(message: dict[str, Any]) -> Any:
+    """What is said, without documents, which are replaced by their names."""
+    content = message.get("content")
+    if message.get("excludeFromContext") or not isinstance(content, list):
+        return None if message.get("excludeFromContext") else content
+    return [b for b in content if not isinstance(b, dict) or b.get("type") != "document"]
 
 
 def test_a_session_without_a_turn_makes_no_trace(tmp_path: Path) -> None:
