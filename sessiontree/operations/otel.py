@@ -84,9 +84,10 @@ class OtelWriter:
         self._outline = turning.outline()
         self._turns = self._outline.turns
         self._rows: dict[int, array[int]] = {}  # by the place of a turn; NO_ROW: of none
+        starts = frozenset(tree.first_of_each_lane().values())
         for row in range(1, len(tree)):
             self._rows.setdefault(turning.place_of(row), array("i")).append(row)
-            if (kind := tree.type_of(row)) in _LOST:
+            if (kind := tree.type_of(row)) in _LOST and row not in starts:
                 source.losses.at(tree.uuids[row], _LOST[kind])
         if not self._turns:
             raise writing.no_message(source, "trace")
@@ -108,7 +109,8 @@ class OtelWriter:
     @property
     def default_name(self) -> str:
         name = "".join(c if c.isalnum() or c in "-_." else "-" for c in self._source.id)
-        return f"{id_in_name(name) or 'session'}.otlp.jsonl"
+        # not .jsonl, which a list would take for a session that cannot be read
+        return f"{id_in_name(name) or 'session'}.otlp.json"
 
     def beside(self, name: str) -> list[writing.SideFile]:
         return []

@@ -18,6 +18,7 @@ from tests.support.pi_trees import USAGE, PiShaped
 from tests.support.saying import IMAGE
 from tests.support.soak import amount
 from tests.support.table import for_each
+from tests.support.terminal import run
 from tests.support.transcripts import session_of, user, with_subagent
 from tests.support.trees import Tree, words_in
 
@@ -242,6 +243,17 @@ def _shown(message: dict[str, Any]) -> Any:
     if message.get("excludeFromContext") or not isinstance(content, list):
         return None if message.get("excludeFromContext") else content
     return [b for b in content if not isinstance(b, dict) or b.get("type") != "document"]
+
+
+def test_a_trace_in_a_folder_of_sessions_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = session_of("one")
+    made = session.convert("otel")
+    assert made.file == f"{session.id}.otlp.json"
+    listed = run("ls", tmp_path)
+    assert "Left out" not in listed.stderr
 
 
 def test_a_session_without_a_turn_makes_no_trace(tmp_path: Path) -> None:
