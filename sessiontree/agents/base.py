@@ -295,6 +295,7 @@ class LineMaker:
         self._taken = {self.root}
         self._named: tuple[SourceLine, LineName] | None = None  # the last line with a name
         self._repeated: dict[str, LineName] = {}  # by digest: the longest name made from it
+        self.short: Budget | None = None  # for entries that are made of few bytes
         self._tools: dict[str, str] = {}  # by the id of a call so far, the name of the tool
 
     def header(self, line: SourceLine, facts: AgentFacts, **metadata: Any) -> EntryDraft:

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from sessiontree.agents import base, document
+from sessiontree.core import limits
 from sessiontree.core.activity import FirstPrompt
+from sessiontree.core.limits import Budget
 from sessiontree.core.message import begins_turn
 from sessiontree.core.usage import EntryTally, Tally
 
@@ -119,6 +121,9 @@ class SequenceReader(base.Reader):
         facts = replace(facts, created=facts.created or self.time_in(second))
         facts = self.with_sidecar(facts, source.sidecar)
         lines = base.LineMaker(self.name, report, facts.id or "")
+        lines.short = Budget(
+            limits.SHORT_TEXTS, source.size, name=source.name, what="messages or results"
+        )
         derived = [facts.above] if facts.above else None
         yield lines.header(line, facts, derivedFrom=derived, **self.about(first))
         for kind, fields, _, at in self.entries_in_first(first):
@@ -140,14 +145,16 @@ class SequenceReader(base.Reader):
         if found is None:
             yield from lines.not_an_object(line)
             return
-        time = self.time_in(found)
-        number = 0
-        for number, (kind, fields, own, at) in enumerate(self.entries_in(found), 1):
+        time, entries = self.time_in(found), list(self.entries_in(found))
+        parts = max(1, len(entries))
+        if lines.short is not None and len(line.text) < limits.SHORT_BYTES * parts:
+            lines.short.take(parts)
+        for number, (kind, fields, own, at) in enumerate(entries, 1):
             uuid = lines.uuid(own, line, b"" if number == 1 else b" %d" % number)
             kept = {"firstKeptEntryUuid": uuid} if kind == "compaction" else {}
             made = {**kept, **lines.with_tools(fields)}
             yield lines.entry(kind, line, uuid, made, timestamp=at or time)
-        if not number:
+        if not entries:
             kind = self.kind_in(found)
             if kind not in self.others:
                 lines.note_unknown(kind, line.place)

@@ -2310,3 +2310,85 @@ def codex_items_in_a_compaction(size: int) -> Iterable[bytes]:
         text = [{"type": "input_text", "text": "x"}]
         items = [{"type": "message", "role": "assistant", "content": text}] * count(size // 2, 85)
         yield _codex("compacted", message="done so far", replacement_history=items)
+
+
+# --- agents whose sessions are a sequence ------------------------------------------------------
+
+_KIMI: Final = b'{"type":"metadata","protocol_version":"1.5","created_at":1795290767000}'
+
+
+def _kimi(kind: str, /, **keys: Any) -> bytes:
+    return json.dumps({"type": kind, "time": 1, **keys}, separators=(",", ":")).encode()
+
+
+def _kimi_said() -> bytes:
+    message = {"role": "user", "content": [{"type": "text", "text": "x"}]}
+    return _kimi("context.append_message", message={**message, "origin": {"kind": "user"}})
+
+
+@foreign
+def kimi_parts(size: int) -> Iterable[bytes]:
+    """One answer in many lines."""
+    yield _KIMI
+    part = {"type": "content.part", "stepUuid": "s", "part": {"type": "text", "text": "x"}}
+    yield from [_kimi("context.append_loop_event", event=part)] * count(size, 140)
+
+
+@foreign
+def kimi_undone(size: int) -> Iterable[bytes]:
+    """Prompts, each of which is taken back, and then all of them."""
+    yield _KIMI
+    for i in range(count(size, 200)):
+        yield _kimi_said()
+        yield _kimi("context.undo", count=1 if i % 2 else 10**9)
+
+
+def _document(name: str, made: Callable[[int], dict[str, Any]]) -> None:
+    def build(folder: Path, size: int) -> Path:
+        file = folder / f"{name}.messages.json"
+        file.write_text(json.dumps(made(size), indent=1))
+        return file
+
+    FOREIGN[name] = build
+
+
+def _cline(messages: list[Any]) -> dict[str, Any]:
+    about = {"version": 1, "updated_at": _TIME, "agent": "lead", "sessionId": "s", "origin": {}}
+    return {**about, "messages": messages}
+
+
+_OUTCOMES: Final[list[Any]] = [{"result": "x", "success": True}]
+_SAID: Final = {"role": "user", "content": "x", "ts": 1}
+_document("cline_messages", lambda size: _cline([_SAID] * count(size, 60)))
+_document(
+    "cline_outcomes",
+    lambda size: _cline(
+        [{"role": "user", "content": [{**_result_block("c"), "content": _OUTCOMES * (size // 55)}]}]
+    ),
+)
+_document(
+    "continue_results",
+    lambda size: {
+        "sessionId": "s",
+        "title": "t",
+        "workspaceDirectory": "/w",
+        "history": [
+            {
+                "message": {"role": "assistant", "content": "x"},
+                "toolCallStates": [{"status": "done"}] * (size // 30),
+            }
+        ],
+    },
+)
+
+
+@foreign
+def crush_results(size: int) -> Iterable[bytes]:
+    """One row with many results."""
+    yield (
+        b'{"type":"session_row","id":"s","parent_session_id":null,"prompt_tokens":0,'
+        b'"completion_tokens":0}'
+    )
+    part = b'{"type":"tool_result"}'
+    parts = b",".join([part] * (size // len(part)))
+    yield b'{"type":"message","id":"m","role":"tool","parts":[%b]}' % parts
