@@ -88,6 +88,7 @@ class AgentHome(NamedTuple):
     default: str  # the home without it, below the user's
     folders: tuple[str, ...]  # the folders with sessions, below the home
     own_variable: str = ""  # the variable that names the folder of sessions itself
+    forks: tuple[str, ...] = ()  # homes of forks of the agent, below the user's; without a variable
 
 
 class McpEntry(NamedTuple):

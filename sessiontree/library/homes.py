@@ -76,7 +76,12 @@ def missing_folders(environ: Mapping[str, str] = os.environ) -> list[tuple[str, 
 
     An agent that is not installed has such a home.
     """
-    homes = (home for agent in AGENTS for home in _homes(agent.home, environ))
+    homes = (
+        home
+        for agent in AGENTS
+        for home in _homes(agent.home, environ)
+        if not home.top.endswith(agent.home.forks)  # a fork need not be there
+    )
     return [
         (home.folders[0], home.variable)
         for home in homes
@@ -87,7 +92,7 @@ def missing_folders(environ: Mapping[str, str] = os.environ) -> list[tuple[str, 
 def choosing_home(agent: Agent, file: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     """The words before an agent's command that name the home of a file; none if it has one home."""
     homes = _homes(agent.home, environ)
-    if len(homes) < 2:
+    if len(homes) < 2 or not homes[0].variable:
         return []
     own = next((home for home in homes if _is_in_any(file, home.folders)), homes[0])
     return ["env", f"{own.variable}={own.top}"]
@@ -112,7 +117,8 @@ def _homes(home: AgentHome, environ: Mapping[str, str]) -> list[_Home]:
     variable, tops = home.variable, homes_in(environ.get(home.variable))
     if not tops:
         user = environ.get("HOME") or os.path.expanduser("~")
-        variable, tops = "", [os.path.join(user, home.default)]
+        variable = ""
+        tops = [os.path.join(user, default) for default in (home.default, *home.forks)]
     return [
         _Home(variable, top, [os.path.join(top, folder) for folder in home.folders]) for top in tops
     ]

@@ -756,3 +756,11 @@ def test_an_agent_that_writes_and_rotates_meanwhile_disturbs_no_other(home: Path
                     assert result.stdout.count("Count the files") == 1
         finally:
             writer.kill()
+
+
+def test_the_sessions_of_a_fork_of_pi_are_listed_as_those_of_pi(home: Path) -> None:
+    fork = home / ".omp/agent/sessions/--p--/2026-01-02T00-00-00-000Z_omp-1.jsonl"
+    fork.parent.mkdir(parents=True)
+    fork.write_text(PI.replace("pi-1", "omp-1"))
+    found = {row["id"]: row["agent"] for row in listed("--agent", "pi")}
+    assert found == {"pi-1": "pi", "omp-1": "pi"}

@@ -1,4 +1,7 @@
-"""The pi coding agent: sessions `~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`."""
+"""The pi coding agent: sessions `~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`.
+
+Its fork oh-my-pi keeps the same files in `~/.omp/agent/sessions`; pi goes on with them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ class Pi(agent.Agent):
     name = "pi"
     program = "the pi coding agent"
     command = "pi"
-    home = agent.AgentHome("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), _SESSIONS)
+    home = agent.AgentHome(
+        "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), _SESSIONS, (".omp/agent",)
+    )
     mcp = agent.McpEntry(
         "PI_CODING_AGENT_DIR",
         ".pi/agent",
