@@ -390,11 +390,12 @@ def _is_as_converted(copy: SessionInfo, one: SessionInfo) -> bool:
 def path_for(agent: Agent, cwd: str, name: str, fs: FileSystem, environ: Mapping[str, str]) -> str:
     """The path of a new session of a working directory; makes the folder."""
     place = _place(agent, folders_of(agent, environ)[0], cwd, name, fs, environ)
-    make_folders(fs, place.folder)
+    file = os.path.join(place.folder, name)
+    make_folders(fs, os.path.dirname(file))
     if place.side_file is not None:
         path, content = place.side_file
         create_file(fs, path, iter([content]))
-    return os.path.join(place.folder, name)
+    return file
 
 
 def _place(

@@ -77,7 +77,8 @@ def convert(
     if given is not None and not isinstance(given, str):
         raise UsageError(f"the file to make must be a string or a Path, not {given!r:.60}")
     source, writer = _opened(original, to)
-    return _converted(source, writer, to, writer.default_name if given is None else given)
+    name = os.path.basename(writer.default_name)  # some agents keep it in a folder of its own
+    return _converted(source, writer, to, name if given is None else given)
 
 
 @gc_paused()

@@ -580,6 +580,7 @@ def convert(call: Call, given: Convert) -> Any:  # a ConversionResult, whose mod
       codex        the conversation of each branch, one after another
       gemini       the conversation of each branch, one after another
       qwen         the conversation of each branch
+      copilot      the current path
       opencode     the current path, for 'opencode import'
       kilo         the current path, for 'kilo import'
       atif         the current path, also the messages that were compacted away

@@ -36,7 +36,7 @@ class CopilotCli:
     def __init__(self, folder: Path) -> None:
         self.home = folder / "copilot"
         self.project = folder / "project"
-        self.project.mkdir(parents=True)
+        self.project.mkdir(parents=True, exist_ok=True)
         self.requests: list[list[Json]] = []
         self.answers: deque[list[Json]] = deque()
         self.environment = {

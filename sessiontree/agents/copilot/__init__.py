@@ -1,17 +1,16 @@
-"""Copilot CLI: sessions `~/.copilot/session-state/<session id>/events.jsonl`.
-
-There is no writer for it: its sessions are read, and continued in their own folder.
-"""
+"""Copilot CLI: sessions `~/.copilot/session-state/<session id>/events.jsonl`."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from sessiontree.agents import agent
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
+    from sessiontree.agents.copilot.writer import CopilotWriter
 
 
 class Copilot(agent.Agent):
@@ -26,7 +25,6 @@ class Copilot(agent.Agent):
         "mcpServers",
         {"type": "local", "tools": ["*"]},
     )
-    is_target = False
     has_uuids = True
 
     @property
@@ -34,6 +32,11 @@ class Copilot(agent.Agent):
         from sessiontree.agents.copilot.reader import CopilotReader
 
         return CopilotReader(self.name)
+
+    def writer(self, source: Any) -> CopilotWriter:
+        from sessiontree.agents.copilot.writer import CopilotWriter
+
+        return CopilotWriter(source)
 
     def resume(self, id: str, file: str) -> list[str]:
         return ["--resume", id]

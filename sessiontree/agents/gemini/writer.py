@@ -47,6 +47,7 @@ _LOST_NOTES: Final = {
     "usage": "usage without a message is left out",
     "thinking_level_change": "a thinking level is left out",
 }
+_WITHOUT_SUMMARY: Final = "The messages below are what is left of it."
 _UNSEALED: Final = "the signature of thinking is left out"
 
 Line = dict[str, Any]
@@ -99,6 +100,7 @@ class GeminiWriter(writing.LogWriter[ChatUnit]):
         self._units: list[ChatUnit] = []  # those that are made together
         self._callers: dict[str, ChatUnit] = {}
         self._ids = _Ids(source)
+        self._lines_with: set[str] = set()  # the uuids that lines have
         for row in source.tree.rows_of_type(*_LOST_NOTES):
             self.losses.at(source.tree.uuids[row], _LOST_NOTES[source.tree.type_of(row)])
         if "system" in header_settings(source.header.body):
@@ -384,6 +386,23 @@ class GeminiWriter(writing.LogWriter[ChatUnit]):
             return {"model": model}
         self.losses.add(f"the model {one_line(model, 60)} is left out: Gemini CLI uses its own")
         return {}
+
+    def summary_of(self, unit: ChatUnit) -> tuple[str, list[Line]]:
+        """The summary of a compaction, for an agent that sends one, and the messages it keeps."""
+        kept = unit.sent
+        if not kept or kept[0]["id"] != unit.place:  # an agent's own history has no summary
+            return _WITHOUT_SUMMARY, kept
+        entry = self.source.entry(self.source.tree.row(unit.place))
+        return writing.text_in(entry.get("summary")), kept[1:]
+
+    def uuid_for(self, own: str, number: int) -> str:
+        """The uuid of the entry for its first line, if no line has it; else one made of it."""
+        uuid = own if number == 0 else self.source.derived_uuid(own, number)
+        while uuid in self._lines_with:
+            number += 1
+            uuid = self.source.derived_uuid(own, number)
+        self._lines_with.add(uuid)
+        return uuid
 
     def line(self, line: Line, place: str) -> bytes:
         """A line of the file; the next one belongs below the entry with the uuid `place`."""

@@ -30,7 +30,6 @@ _VERSION: Final = "1.18.33"
 _NO_TOKENS: Final = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 _MESSAGE: Final = "msg_"
 _PART: Final = "prt_"
-_WITHOUT_SUMMARY: Final = "The messages below are left of it."
 _WITH_METADATA: Final = frozenset({"text", "reasoning", "tool"})
 
 
@@ -99,11 +98,7 @@ class OpenCodeWriter(GeminiWriter):
         if not unit.is_compaction:
             yield self._of_line(unit.line, unit.place)
             return
-        kept, place = unit.sent, unit.place
-        text = _WITHOUT_SUMMARY
-        if kept and kept[0]["id"] == place:  # the summary itself
-            entry = self.source.entry(self.source.tree.row(place))
-            text, kept = writing.text_in(entry.get("summary")), kept[1:]
+        (text, kept), place = self.summary_of(unit), unit.place
         first = len(self._said) - len(kept)
         stays = bool(kept) and first >= 0 and [line for _, line in self._said[first:]] == kept
         asks: Line = {"type": "compaction", "auto": False}

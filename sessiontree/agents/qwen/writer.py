@@ -30,7 +30,6 @@ class QwenWriter(GeminiWriter):
     def __init__(self, source: writing.SessionSource) -> None:
         super().__init__(source)
         self._above: str | None = None  # the uuid of the line above the next one
-        self._taken: set[str] = set()
         self._cwd = writing.text_in(source.header.get("cwd"))
 
     @property
@@ -84,11 +83,11 @@ class QwenWriter(GeminiWriter):
             elif (response := _response_in(content)) is not None:
                 kind = "tool_result"
                 about["toolCallResult"] = _outcome(response)
-            yield self._said(kind, self._uuid(own, number), at, about, unit.place)
+            yield self._said(kind, self.uuid_for(own, number), at, about, unit.place)
 
     def _system(self, subtype: str, payload: Line, place: str) -> bytes:
         about = {"subtype": subtype, "systemPayload": payload}
-        return self._said("system", self._uuid(place, 0), self.time, about, place)
+        return self._said("system", self.uuid_for(place, 0), self.time, about, place)
 
     def _said(self, kind: str, uuid: str, at: str, about: Line, place: str) -> bytes:
         above, self._above = self._above, uuid
@@ -103,15 +102,6 @@ class QwenWriter(GeminiWriter):
             **about,
         }
         return self.line(made, place)
-
-    def _uuid(self, own: str, number: int) -> str:
-        """The uuid of the entry for its first line, if no line has it; else one made of it."""
-        uuid = own if number == 0 else self.source.derived_uuid(own, number)
-        while uuid in self._taken:
-            number += 1
-            uuid = self.source.derived_uuid(own, number)
-        self._taken.add(uuid)
-        return uuid
 
 
 def _response_in(content: Line) -> Line | None:
