@@ -371,6 +371,7 @@ class AnswerParts:
 
     def add_call(self, call: ToolCall) -> None:
         """Add a call at the end, with a place for its result."""
+        self._show_open(call.id)  # one with the same id, which nothing answers now
         self.open[call.id] = len(self._parts) + 1
         self._calls[call.id] = call
         self.add("", "*No result was recorded.*")
@@ -389,9 +390,13 @@ class AnswerParts:
         return True
 
     def parts(self) -> list[str]:
-        for id, place in self.open.items():
-            self._parts[place - 1] = called(self._calls[id])
+        for id in self.open:
+            self._show_open(id)
         return self._parts
+
+    def _show_open(self, id: str) -> None:
+        if (place := self.open.get(id)) is not None:
+            self._parts[place - 1] = called(self._calls[id])
 
 
 _GAP: Final = "*The entry before is missing; joined to the one before it in the file.*"

@@ -283,6 +283,16 @@ def test_the_report_of_a_redacted_transcript_names_what_the_header_holds() -> No
         assert session.header.uuid in json.dumps(redaction.report())
 
 
+def test_calls_of_one_id_and_of_none_are_all_shown(session: Session) -> None:
+    session.append_message(user("go"))
+    calls = [call("a", "one"), call("a", "two"), call("", "three"), call("", "four")]
+    session.append_message(assistant(calls))
+    session.append_message(result("a", "done"))
+    text = said(session)
+    assert re.findall(r"`(one|two|three|four)`", text) == ["one", "two", "three", "four"]
+    assert text.count("No result was recorded") == 3
+
+
 def test_other_speakers_have_their_role_and_arguments_their_letters(session: Session) -> None:
     session.append_message({"role": "critic", "content": "Für wen?"})
     session.append_message(assistant([call("a", path="Größe")]))
