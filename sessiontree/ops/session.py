@@ -248,7 +248,8 @@ def list_(call: Call, given: SessionList) -> SessionsFound | AcpListing:
     'sessiontree' in your data folder (on Linux: ~/.local/share).
 
     With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
-    the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
+    the files *.jsonl and *.jsonl.zst, the files session-*.json of older versions of Gemini CLI, and
+    the trajectories *trajectory.json and trajectory.*.json.
     It follows links to folders only where agents keep their sessions, and does not enter .git,
     node_modules, site-packages, caches and the trash. With FILE, 'ls' lists this session, and its
     row has the name of the file. You can give more than one DIR or FILE.

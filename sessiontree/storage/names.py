@@ -54,6 +54,7 @@ _CHAT_START: Final = "session-"
 _DOCUMENT: Final = ".json"
 _LIST: Final = "sessions.json"
 _TRAJECTORY: Final = "trajectory.json"  # of a benchmark
+_PART_START: Final = "trajectory."  # of a further file of a run, such as `trajectory.cont-1.json`
 _CHATS: Final = "chats"
 
 LARGEST_RESULT: Final = 64 * 1024 * 1024
@@ -68,7 +69,7 @@ def is_session_name(name: str) -> bool:
     if name == INDEX:
         return False
     return name.endswith((SUFFIX, ".jsonl.zst", ".messages.json", _TRAJECTORY)) or (
-        name.endswith(".json") and name.startswith(_CHAT_START)
+        name.endswith(".json") and name.startswith((_CHAT_START, _PART_START))
     )
 
 

@@ -335,6 +335,17 @@ def test_commands_work_on_a_trajectory_and_a_folder_of_them(tmp_path: Path) -> N
     refused("resume", FIXTURE)
 
 
+def test_the_further_files_of_a_run_are_found(tmp_path: Path) -> None:
+    for name in ("trajectory.json", "trajectory.cont-1.json", "trajectory.summary-1.json"):
+        found = trajectory(user(name), session_id=name)
+        (tmp_path / name).write_text(json.dumps(found))
+    (tmp_path / "other.json").write_text(json.dumps(trajectory(user(), session_id="x")))
+    listed = json.loads(done("ls", tmp_path, "--json"))
+    assert {row["id"] for row in listed} == {
+        *("trajectory.json", "trajectory.cont-1.json", "trajectory.summary-1.json")
+    }
+
+
 def test_nothing_resumes_a_trajectory_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(SessionTreeError, match="is of no agent; name the agent"):
         plan(facts_of(str(FIXTURE)))
