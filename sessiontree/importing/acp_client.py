@@ -34,6 +34,9 @@ _MAX_LINE: Final = 64 * 1024 * 1024
 _MAX_GARBAGE: Final = 1000
 """The lines that are not messages, after which a program is not taken for an agent."""
 
+_MAX_BYTES: Final = 1024**3
+"""The bytes of all messages of an agent; one that never stops would fill the memory."""
+
 _MAX_PAGES: Final = 1000
 _GRACE: Final = 1.0
 """The seconds that a program has to end by itself."""
@@ -78,6 +81,7 @@ class AcpAgent:
         self._garbage: list[str] = []
         self._said: deque[str] = deque(maxlen=5)  # the last lines of its standard error
         self._number = 0
+        self._received = 0
         self.name = self.program
         self.version: str | None = None
         self._abilities: Mapping[str, Any] = {}
@@ -274,6 +278,11 @@ class AcpAgent:
             raise self._gone(method) from None
 
     def _gone(self, method: str) -> AgentProtocolError:
+        if self._received > _MAX_BYTES:
+            return AgentProtocolError(
+                f"{self.name} sent more than {_MAX_BYTES:,} bytes before it answered {method!r}; "
+                "the session cannot be taken this way"
+            )
         if len(self._garbage) > _MAX_GARBAGE:
             return AgentProtocolError(
                 f"{self.program} prints what is not the Agent Client Protocol, such as "
@@ -298,7 +307,8 @@ class AcpAgent:
     def _read(self, pipe: IO[bytes]) -> None:
         """Read messages until the end; what is not one is counted."""
         with contextlib.suppress(OSError, ValueError):
-            while line := pipe.readline(_MAX_LINE):
+            while self._received <= _MAX_BYTES and (line := pipe.readline(_MAX_LINE)):
+                self._received += len(line)
                 message = decode_leniently(line) if line.endswith(b"\n") else None
                 if isinstance(message, dict) and ("method" in message or "id" in message):
                     self._messages.put(message)

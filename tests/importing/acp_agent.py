@@ -107,6 +107,8 @@ def load(how: str, id: int, params: dict[str, Any]) -> None:
         return
     if how == "asks-files":
         say(id=91, method="fs/read_text_file", params={"sessionId": ID, "path": "/etc/passwd"})
+    while how == "endless":
+        say(method="session/update", params={"sessionId": ID, "update": UPDATES[0]})
     updates = json.loads(os.environ.get("ACP_UPDATES", "null")) or UPDATES
     for update in updates:
         found = {"sessionId": params["sessionId"], "update": update}

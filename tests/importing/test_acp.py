@@ -13,6 +13,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.errors import AgentProtocolError, UsageError
+from sessiontree.importing import acp_client
 from sessiontree.importing.acp_client import AcpAgent
 from tests.importing.acp_agent import ID, UPDATES, text
 from tests.support.table import for_each
@@ -138,6 +139,14 @@ def test_an_agent_that_never_answers_is_ended(method: str) -> None:
     agent = AcpAgent(command(f"silent at {method}"), 1.0)
     with pytest.raises(AgentProtocolError, match=f"did not answer '{method}' within 1 s"), agent:
         agent.load(agent.sessions()[0])
+    assert not agent.is_running
+
+
+def test_an_agent_that_never_stops_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acp_client, "_MAX_BYTES", 100_000)
+    with pytest.raises(AgentProtocolError, match="sent more than 100,000 bytes"):  # noqa: SIM117
+        with AcpAgent(command("endless")) as agent:
+            agent.load(agent.sessions()[0])
     assert not agent.is_running
 
 
