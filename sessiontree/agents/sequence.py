@@ -38,6 +38,7 @@ class SequenceReader(base.Reader):
 
     needles: tuple[bytes, ...] = (b'"user"', b'"usage"', b'"model"')
     others: frozenset[str] = frozenset()  # the known types of lines that mean nothing to a model
+    end: str | None = None  # the type of a line that has only the time of the last change
 
     def recognises(self, head: bytes) -> bool:
         return self.is_first(self.first_in(head))
@@ -154,8 +155,8 @@ class SequenceReader(base.Reader):
             kept = {"firstKeptEntryUuid": uuid} if kind == "compaction" else {}
             made = {**kept, **lines.with_tools(fields)}
             yield lines.entry(kind, line, uuid, made, timestamp=at or time)
-        if not entries:
-            kind = self.kind_in(found)
+        kind = self.kind_in(found)
+        if not entries and kind != self.end:
             if kind not in self.others:
                 lines.note_unknown(kind, line.place)
             data = found.as_fragment()

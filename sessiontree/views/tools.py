@@ -58,6 +58,7 @@ class ToolRule(NamedTuple):
 _PATHS: Final = (
     *("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "dir_path"),
     *("target_file", "image_path", "directory", "uri", "paths", "file_paths", "include"),
+    "filepath",
 )
 _PATTERNS: Final = ("pattern", "query", "regex", "glob", "symbol", "operation", "name", "q")
 _TASKS: Final = ("description", "task", "objective", "message", "name", "prompt", "items")
@@ -78,15 +79,15 @@ RULES: Final[Mapping[str, ToolRule]] = {
         *("shell", "Ran"),
         "bash shell shellcommand localshell execcommand containerexec runshellcommand execute "
         "executebash executecommand runterminalcmd terminal powershell exec localshellcall "
-        "runcommand",
+        "runcommand runcommands",
     ),
     **_rules("shell", "Looked at", "bashoutput taskoutput readbash readshell", *SESSIONS),
     **_rules("shell", "Stopped", "killshell killbash taskstop stopbash stopshell", *SESSIONS),
     **_rules("shell", "Typed", "writestdin writebash writeshell", "chars", "input"),
     **_rules(
         *("read", "Read"),
-        "read readfile view notebookread openfile viewfile readmanyfiles cat readmcpresource "
-        "accessmcpresource",
+        "read readfile readfiles view notebookread openfile viewfile readmanyfiles cat "
+        "readmcpresource accessmcpresource",
         *_PATHS,
     ),
     **_rules("read", "Listed", "ls listdir listdirectory listfiles list", *_PATHS),

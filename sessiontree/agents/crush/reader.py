@@ -39,7 +39,8 @@ _SECONDS: Final = 10**11
 
 class CrushReader(SequenceReader):
     needles = (b'"user"', b'"assistant"', b'"session_row"')
-    others = frozenset({"end", "message"})
+    others = frozenset({"message"})
+    end = "end"
 
     def is_first(self, first: base.Values) -> bool:
         keys = ("parent_session_id", "prompt_tokens", "completion_tokens")

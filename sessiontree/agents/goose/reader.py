@@ -30,7 +30,6 @@ from sessiontree.agents.shapes import (
 from sessiontree.core.message import text_of
 
 _SESSION: Final = "session_row"
-_END: Final = "end"
 _TOKENS: Final = TokenKeys("accumulated_input_tokens", "accumulated_output_tokens", "", "")
 _UNNAMED: Final = ("", "CLI Session", "New Chat")
 _CALLS: Final = ("toolRequest", "frontendToolRequest")
@@ -38,7 +37,8 @@ _CALLS: Final = ("toolRequest", "frontendToolRequest")
 
 class GooseReader(SequenceReader):
     needles = (b'"user"', b'"assistant"', b'"session_row"')
-    others = frozenset({_END, "message"})
+    others = frozenset({"message"})
+    end = "end"
 
     def is_first(self, first: base.Values) -> bool:
         is_session = first.text("type") == _SESSION
