@@ -78,7 +78,7 @@ class CallGroup(Generic[Source]):
         self, calls: list[ToolCall], message: Message, source: Source, place: int, first: int
     ) -> None:
         self.calls = calls
-        self.response = message.get("id")
+        self.response = message.get("id") if message.get("role") == "assistant" else None
         self.is_item = kind_of(message) in CALL_ITEMS
         self.in_pieces = False
         self.source = source

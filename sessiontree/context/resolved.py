@@ -59,6 +59,13 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
         return found if self.media_type is None else {**found, "mediaType": self.media_type}
 
 
+class StoredMessage(ResolvedHandle, frozen=True):
+    """The message of an entry: it is not checked, since a context has the entry's unchecked too."""
+
+    def __post_init__(self) -> None:
+        """Take any message."""
+
+
 def _message_fault(data: Any) -> str | None:
     try:
         check_message(data)

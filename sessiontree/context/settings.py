@@ -37,7 +37,8 @@ def _model(provider: Any, id: Any) -> dict[str, Any] | None:
 
 def _model_in(value: Any) -> dict[str, Any] | None:
     """The model in `{"provider", "modelId"}`; None for any other value."""
-    return _model(value.get("provider"), value.get("modelId")) if isinstance(value, dict) else None
+    is_object = isinstance(value, Mapping)
+    return _model(value.get("provider"), value.get("modelId")) if is_object else None
 
 
 def _text(value: Any) -> str | None:
@@ -63,13 +64,13 @@ def settings_of(entry: Entry) -> dict[str, Any]:
         model = model_of(message) if message.get("role") == "assistant" else None
         return {"model": model} if model else {}
     if kind == "model_change":
-        model = _model(entry.get("provider"), entry.get("modelId"))
+        model = _model_in(entry.as_stored)
         return {"model": model} if model else {}
     if kind == "thinking_level_change":
-        level = _text(entry.get("thinkingLevel"))
+        level = _text(entry.as_stored.get("thinkingLevel"))
         return {} if level is None else {"thinkingLevel": level}
     if kind == "message_end":
-        model = model_of(entry.body)
+        model = model_of(entry.as_stored)
         return {"model": model} if model else {}
     if kind == "compaction":
         state = entry.get("state")
@@ -100,7 +101,7 @@ def may_make_system(entry: Entry) -> bool:
     It is resolved, for a `handle`, or joined from its blocks, for a `message_end`.
     """
     if entry.type == "message_end":
-        return bool(entry.get("role") == "system")
+        return role_of_entry(entry) == "system"
     if entry.type != "handle":
         return False
     role = role_of_entry(entry)
@@ -114,7 +115,9 @@ def made_system(entry: Entry, blocks: Blocks, contents: EntryContents) -> str | 
     """
     if not may_make_system(entry):
         return None
-    message = contents.of_handle(entry) if entry.type == "handle" else blocks.ended_by(entry)
+    if entry.type == "message_end":  # a later end may give the message another role
+        return system_text(blocks.ended_by(entry))
+    message = contents.of_handle(entry)
     return system_text(message) if message.get("role") == "system" else None
 
 

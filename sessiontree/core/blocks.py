@@ -54,7 +54,7 @@ class Blocks:
 
 def message_uuid(entry: Entry) -> str:
     """The uuid of the message that an entry is a piece of; empty where it names none."""
-    uuid = entry.get("messageUuid")
+    uuid = entry.as_stored.get("messageUuid")  # like a role, it is never in a blob
     return uuid if isinstance(uuid, str) else ""
 
 
@@ -203,7 +203,7 @@ def reference(entry: Entry, cause: str = "") -> Message:
 
 def role_of_entry(entry: Entry) -> str | None:
     """The role of a `handle` entry, or None."""
-    role = entry.get("role")
+    role = entry.as_stored.get("role")
     return role if isinstance(role, str) and role else None
 
 

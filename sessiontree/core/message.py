@@ -193,7 +193,7 @@ def numbered_blocks(message: Message) -> list[Mapping[str, Any]]:
 
 
 def block_text(block: Mapping[str, Any]) -> str:
-    """The text of a `text`, `input_text` or `output_text` block; else empty."""
+    """The `text` of a block of any type, where it is a string; else empty."""
     text = block.get("text")
     return text if isinstance(text, str) else ""
 

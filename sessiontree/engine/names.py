@@ -121,16 +121,17 @@ class Names:
 
     def take(self, entry: Entry, offset: int) -> None:
         """Take an entry of one of the types `NAMING`, in file order."""
+        stored = entry.as_stored  # names and facts are never in blobs
         if entry.type == "label":
-            self._take_label(entry.get("targetUuid"), entry.get("label"), entry, offset)
+            self._take_label(stored.get("targetUuid"), stored.get("label"), entry, offset)
             return
-        name = entry.get("name")
+        name = stored.get("name")
         if entry.type == "branch":
             if isinstance(name, str):
                 self.branches.setdefault(name, []).append(offset)
             return
         self._take_name(name, entry)
-        patch = entry.get("metadata")
+        patch = stored.get("metadata")
         if isinstance(patch, dict):
             self.metadata.update(patch)
 
@@ -150,7 +151,7 @@ class Names:
 
     def is_in_force(self, entry: Entry) -> bool:
         """True if an entry gives the session's name or a label, and no later one does instead."""
-        target = entry.get("targetUuid") if entry.type == "label" else None
+        target = entry.as_stored.get("targetUuid") if entry.type == "label" else None
         return self._givers.get(target) == entry.uuid
 
     def labelled(self, label: str) -> set[str]:

@@ -345,7 +345,7 @@ class TreeReader:
 
 
 def _facts_in(entry: Entry) -> Mapping[str, Any]:
-    found = entry.get("metadata")
+    found = entry.as_stored.get("metadata")
     return found if isinstance(found, Mapping) else {}
 
 

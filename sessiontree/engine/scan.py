@@ -222,7 +222,7 @@ class LogScan:
         if found.type != "branch":
             return False
         entry = self._view.read(offset)
-        return entry is not None and isinstance(entry.get("name"), str)
+        return entry is not None and isinstance(entry.as_stored.get("name"), str)
 
     def last_of_lane(self, name: str) -> Entry | None:
         """The last entry of a lane, without annotations; None if only the index tells."""

@@ -34,7 +34,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 from sessiontree.context.fold import custom_message, summary_message
-from sessiontree.context.resolved import ResolvedHandle, is_shown, message_of, only_named
+from sessiontree.context.resolved import (
+    ResolvedHandle,
+    StoredMessage,
+    is_shown,
+    message_of,
+    only_named,
+)
 from sessiontree.core.blocks import Resolution as Contribution
 from sessiontree.core.blocks import ShownHandle, message_uuid, numbered, ordered, role_of_entry
 from sessiontree.core.entry import MAIN, PIECES, SUMMARIES, Entry
@@ -608,7 +614,7 @@ class SessionResolver:
             if handle.method == "block":
                 message = block_of(handle, session.reader, entry, within)
                 if message is not None:
-                    return ResolvedHandle(handle, "message", message)
+                    return StoredMessage(handle, "message", message)
             elif entry is not None and handle.method == "path":
                 return path_document(handle, session, entry, within)
             elif entry is not None:
@@ -654,12 +660,12 @@ def _resolved(handle: Handle, entry: Entry, scope: ResolverScope) -> ResolvedHan
         return scope.follow(*pointer_of(entry))
     message = entry.get("message")
     if kind == "message" and isinstance(message, dict):
-        return ResolvedHandle(handle, "message", message)
+        return StoredMessage(handle, "message", message)
     if kind == "compaction" or kind in SUMMARIES:
         role = "compactionSummary" if kind == "compaction" else "branchSummary"
-        return ResolvedHandle(handle, "message", summary_message(role, entry))
+        return StoredMessage(handle, "message", summary_message(role, entry))
     if kind == "custom_message":
-        return ResolvedHandle(handle, "message", custom_message(entry))
+        return StoredMessage(handle, "message", custom_message(entry))
     document = {key: entry[key] for key in entry if key not in ("spilled", "crc")}
     return ResolvedHandle(handle, "document", document)
 
@@ -682,7 +688,7 @@ def block_of(
             raise _no_block(handle, len(blocks))
         if is_item(message):
             return dict(message)
-        return {"role": message.get("role") or "assistant", "content": [blocks[index]]}
+        return {"role": message["role"], "content": [blocks[index]]}
     if entry is not None and entry.type not in ("block", "message_end"):
         raise TargetMissingError(
             f"{handle} points to a block of a {entry.type}, which has none", str(handle)
@@ -728,7 +734,7 @@ class _Streamed:
     def read(cls, reader: TreeReader, uuid: str) -> Self:
         """Read the whole file."""
         pieces = (entry for entry in reader.entries() if entry.type in PIECES)
-        return cls([entry for entry in pieces if entry.get("messageUuid") == uuid])
+        return cls([entry for entry in pieces if message_uuid(entry) == uuid])
 
 
 def _sessions(
