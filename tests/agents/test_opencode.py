@@ -306,6 +306,30 @@ def test_a_torn_database_is_one_clear_error(database: Path, keep: float) -> None
         databases.content_at(at(database, MAIN))
 
 
+@for_each(
+    "change",
+    [
+        "ALTER TABLE session DROP COLUMN metadata",  # older
+        "ALTER TABLE session DROP COLUMN parent_id",
+        "ALTER TABLE session ADD COLUMN mood text DEFAULT 'good'",  # newer
+        "ALTER TABLE message ADD COLUMN seq integer",
+        "ALTER TABLE part ADD COLUMN seq integer",
+        "CREATE TABLE session_message (id text, session_id text, data text)",
+    ],
+)
+def test_an_older_and_a_newer_schema_say_the_same(tmp_path: Path, change: str) -> None:
+    database = Path(shutil.copy(SAMPLE, tmp_path / f"opencode-{abs(hash(change))}.db"))
+    before = messages_of(at(database, MAIN))
+    with closing(sqlite3.connect(database)) as rows:
+        for name in ("session_parent_idx", "session_workspace_idx"):
+            rows.execute(f"DROP INDEX {name}")
+        rows.execute(change)
+        rows.commit()
+    one = facts_of(at(database, MAIN))
+    assert (one.name, one.cwd) == ("Notes about retries", "/home/me/app")
+    assert messages_of(one.file) == before
+
+
 def test_a_row_that_is_not_json_is_damage_and_hides_nothing(database: Path) -> None:
     with closing(sqlite3.connect(database)) as rows:
         said(rows, "m1", {"role": "user"}, text("Before"))
