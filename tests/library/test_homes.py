@@ -184,7 +184,7 @@ def test_the_variables_of_the_agents_are_obeyed(
                 "claude-code": ["/u/.claude/projects"],
                 "codex": ["/u/.codex/sessions", "/u/.codex/archived_sessions"],
                 "gemini": ["/u/.gemini/tmp"],
-                "pi": ["/u/.pi/agent/sessions"],
+                "pi": ["/u/.pi/agent/sessions", "/u/.omp/agent/sessions"],
             },
         ),
         (
