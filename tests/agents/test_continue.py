@@ -73,6 +73,14 @@ def test_the_tally_has_tokens_and_cost() -> None:
     assert (usage.cost, counted.turns, counted.model) == (0.1, 2, "fake-1")
 
 
+def test_an_import_costs_nothing_more(tmp_path: Path) -> None:
+    files = [str(FIXTURE), str(import_session(FIXTURE, tmp_path).file)]
+    counted = [each for _, each in CountCache(None).counted(map(facts_of, files), None)]
+    keys = [{spent.copy_key for spent in each.spent()} for each in counted if each is not None]
+    assert keys[0] == keys[1]
+    assert len(keys[0]) == 4
+
+
 @for_each("cut", [0.3, 0.6, 0.9])
 def test_a_document_that_is_half_written_gives_its_whole_messages(
     tmp_path: Path, cut: float

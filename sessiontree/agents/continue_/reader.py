@@ -4,12 +4,14 @@ Its `history` has messages of OpenAI's shape, each with the calls that it made a
 them. A call's result becomes a message of its own, if it ended; so does a summary of what was said
 so far, as a compaction that keeps nothing. Reasoning is a message in a role of its own.
 
-No message has a time. The start of a session is in the list of sessions beside it.
+No message has a time or an id; an answer gets an id made of its bytes, so that a copy of it, as in
+a fork or an import, costs nothing. The start of a session is in the list of sessions beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -81,7 +83,8 @@ def _answer(message: Object) -> dict[str, Any]:
     answer: dict[str, Any] = {"role": "assistant", "content": blocks}
     usage = message.get("usage")
     if isinstance(usage, dict):
-        answer |= {"usage": usage, "model": usage.get("model")}
+        digest = blake2b(base.json_of(message), digest_size=8).hexdigest()
+        answer |= {"id": digest, "usage": usage, "model": usage.get("model")}
         if cents := usage.get("cost_cents"):
             dollars = cents / 100 if isinstance(cents, int | float) else None
             answer["usage"] = {**usage, "cost": {"total": dollars}}
