@@ -47,7 +47,7 @@ from sessiontree.library.places import files_in, sessions_in
 from sessiontree.storage.names import Report, chat_id_in
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.amounts import about, counted, dollars
-from sessiontree.text.ids import SHORTEST_SHOWN, kin_in_words, short_id
+from sessiontree.text.ids import kin_in_words, short_id, shortest_start
 from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"
@@ -73,7 +73,7 @@ def _starts(ids: Iterable[str]) -> dict[str, str]:
     known = sorted(ids)
     shared = [_shared(*pair) for pair in pairwise(known)]
     return {
-        id: id[: max(SHORTEST_SHOWN, before + 1, after + 1)]
+        id: id[: max(shortest_start(id), before + 1, after + 1)]
         for id, before, after in zip(known, [0, *shared], [*shared, 0], strict=False)
     }
 

@@ -6,16 +6,25 @@ import re
 from typing import Final
 
 SHORTEST_SHOWN: Final = 8
-"""The characters of an id that are shown at least."""
 
 _TIME_FIRST: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _END_OF_TIME: Final = 13
 """The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
 
 
+_WORD: Final = re.compile(r"[a-z]+_")
+"""What all ids of an agent begin with, such as `session_`."""
+
+
+def shortest_start(id: str) -> int:
+    """The characters of an id that are shown at least: 8, without a word that all ids have."""
+    word = _WORD.match(id)
+    return SHORTEST_SHOWN + (word.end() if word else 0)
+
+
 def short_id(id: str) -> str:
     """The start of an id whose neighbours are not known."""
-    return id[: _END_OF_TIME if _TIME_FIRST.fullmatch(id) else SHORTEST_SHOWN]
+    return id[: _END_OF_TIME if _TIME_FIRST.fullmatch(id) else shortest_start(id)]
 
 
 def kin_in_words(id: str, above: str | None, shown: str = "") -> str:

@@ -41,6 +41,7 @@ def test_an_id_without_neighbours_is_shown_with_its_time() -> None:
         "5e551015",
         "6",
     ]
+    assert short_id("session_16cbb4b6-3c01-41b2-ba8d-848f89a71479") == "session_16cbb4b6"
 
 
 def test_a_list_is_searched_by_all_that_is_shown_of_it(tmp_path: Path) -> None:
