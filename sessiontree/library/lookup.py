@@ -47,7 +47,7 @@ from sessiontree.library.places import files_in, sessions_in
 from sessiontree.storage.names import Report, chat_id_in
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.amounts import about, counted, dollars
-from sessiontree.text.ids import kin_in_words, short_id, shortest_start
+from sessiontree.text.ids import SHORTEST_SHOWN, kin_in_words, short_id, without_word
 from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"
@@ -70,11 +70,11 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def _starts(ids: Iterable[str]) -> dict[str, str]:
-    known = sorted(ids)
-    shared = [_shared(*pair) for pair in pairwise(known)]
+    known = sorted((without_word(id), id) for id in ids)
+    shared = [_shared(one, other) for (one, _), (other, _) in pairwise(known)]
     return {
-        id: id[: max(shortest_start(id), before + 1, after + 1)]
-        for id, before, after in zip(known, [0, *shared], [*shared, 0], strict=False)
+        id: bare[: max(SHORTEST_SHOWN, before + 1, after + 1)]
+        for (bare, id), before, after in zip(known, [0, *shared], [*shared, 0], strict=False)
     }
 
 
@@ -111,11 +111,11 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
 
 
 def _begins(id: str, ref: str) -> bool:
-    """True if an id begins with a ref, or if it is the subagent that a short id names."""
-    if id.startswith(ref):
+    """True if an id begins with a ref, or if the ref is the start that `short_ids` gives it."""
+    if id.startswith(ref) or without_word(id).startswith(ref):
         return True
     (start, *names), (of, *own) = ref.split("."), id.split(".")
-    return bool(names) and names == own and of.startswith(start)
+    return bool(names) and names == own and _begins(of, start)
 
 
 def _without_subagents(found: list[SessionInfo]) -> list[SessionInfo]:

@@ -6,25 +6,26 @@ import re
 from typing import Final
 
 SHORTEST_SHOWN: Final = 8
+"""The characters of an id that are shown at least."""
 
 _TIME_FIRST: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _END_OF_TIME: Final = 13
 """The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
 
 
-_WORD: Final = re.compile(r"[a-z]+_")
-"""What all ids of an agent begin with, such as `session_`."""
+_WORD: Final = re.compile(r"[a-z]+_(?=[0-9a-f]{8}-|[0-9A-Za-z]{20})")
 
 
-def shortest_start(id: str) -> int:
-    """The characters of an id that are shown at least: 8, without a word that all ids have."""
+def without_word(id: str) -> str:
+    """An id without the word that all ids of its agent begin with, such as `session_`."""
     word = _WORD.match(id)
-    return SHORTEST_SHOWN + (word.end() if word else 0)
+    return id[word.end() :] if word else id
 
 
 def short_id(id: str) -> str:
     """The start of an id whose neighbours are not known."""
-    return id[: _END_OF_TIME if _TIME_FIRST.fullmatch(id) else shortest_start(id)]
+    bare = without_word(id)
+    return bare[: _END_OF_TIME if _TIME_FIRST.fullmatch(bare) else SHORTEST_SHOWN]
 
 
 def kin_in_words(id: str, above: str | None, shown: str = "") -> str:

@@ -112,7 +112,7 @@ def make_home(home: Path) -> None:
     shutil.copytree(AGENTS, home / "agents")
     for number, (at, cwd, text) in enumerate(ASKED):
         _make_session(home / f"{number}.jsonl", number, at, cwd, text)
-    for file in home.rglob("*.jsonl"):
+    for file in home.rglob("*.json*"):
         os.utime(file, (LAST_CHANGE, LAST_CHANGE))
 
 

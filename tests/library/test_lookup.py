@@ -41,7 +41,7 @@ def test_an_id_without_neighbours_is_shown_with_its_time() -> None:
         "5e551015",
         "6",
     ]
-    assert short_id("session_16cbb4b6-3c01-41b2-ba8d-848f89a71479") == "session_16cbb4b6"
+    assert short_id("session_16cbb4b6-3c01-41b2-ba8d-848f89a71479") == "16cbb4b6"
 
 
 def test_a_list_is_searched_by_all_that_is_shown_of_it(tmp_path: Path) -> None:
@@ -60,12 +60,13 @@ def test_the_start_of_a_session_is_not_that_of_its_subagents(tmp_path: Path) -> 
     """Claude Code once kept subagents beside their session, and each has a row with its id."""
     store = Store(tmp_path)
     session, agent, orphans = "5e551015-0000", "5e551015-0000.agent-a", ("6a.agent-a", "6a.agent-b")
-    ids = [session, agent, f"{agent}.agent-c", *orphans]
+    ids = [session, agent, f"{agent}.agent-c", *orphans, f"session_{NEAR}.1", f"session_{NEAR}"]
     for id in ids:
         said(store, "hello", id=id)
     found = store.list()
     shown = [short_ids(ids)[id] for id in ids]
     assert shown[:3] == ["5e551015", "5e551015.agent-a", "5e551015.agent-a.agent-c"]
+    assert shown[-2:] == ["01a20558.1", "01a20558"]
     assert [find(id, found, "", "").id for id in shown] == ids
     assert find("5e55", found, "", "").id == session
     with pytest.raises(RefError, match="is ambiguous"):
