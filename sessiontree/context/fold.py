@@ -437,9 +437,12 @@ class _Merged:
 
     def claim(self, visible: Sequence[Entry]) -> list[Entry]:
         """The entries of a merged path that its merge adds; no merge inside it adds them again."""
-        added = {entry.uuid: entry for entry in reversed(visible) if entry.uuid not in self._known}
+        added: dict[str, Entry] = {}
+        for entry in visible:
+            if entry.uuid not in self._known:
+                added.setdefault(entry.uuid, entry)  # of several with a uuid, the first
         self._known.update(added)
-        return list(reversed(added.values()))
+        return list(added.values())
 
     def take(self, merge: Entry, segment: Sequence[Entry]) -> list[Entry]:
         """Note the path that a merge takes in; entries read before are the same objects.

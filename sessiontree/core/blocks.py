@@ -112,6 +112,15 @@ Resolve = Callable[[Sequence[Entry]], Sequence[Resolution]]
 """Takes `handle` entries, gives for each its message, or the error."""
 
 
+Place = tuple[str, int]
+"""The uuid of an entry and its offset: several entries of a damaged file may have a uuid."""
+
+
+def place_of(entry: Entry) -> Place:
+    """Return what identifies an entry in its file."""
+    return entry.uuid, entry.offset
+
+
 class EntryContents:
     """Makes entries whole for one context; `complete` is False once content could not be read.
 
@@ -124,14 +133,17 @@ class EntryContents:
         self._resolve = resolve
         self._strict = strict
         self._warnings = warnings
-        self._stand_ins: dict[str, Entry] = {}
-        self._resolved: dict[str, Resolution] = {}
-        self._made: dict[str, Message] = {}
+        self._stand_ins: dict[Place, Entry] = {}
+        self._resolved: dict[Place, Resolution] = {}
+        self._made: dict[Place, Message] = {}
 
     def whole(self, entry: Entry) -> Entry:
         """The entry, or one with placeholders where its blobs cannot be read."""
-        if not entry.has_spilled or entry.uuid in self._stand_ins:
-            return self._stand_ins.get(entry.uuid, entry)
+        if not entry.has_spilled:
+            return entry
+        place = place_of(entry)
+        if place in self._stand_ins:
+            return self._stand_ins[place]
         try:
             for key in entry:
                 entry[key]
@@ -140,30 +152,31 @@ class EntryContents:
             self._note(f"{cannot}: {error}", error)
             like = Entry(entry.type, entry.uuid, entry.parent_uuid, entry.lane, entry.timestamp)
             entry = stored(like, entry.line, entry.offset, _without_blobs(entry, error))
-            self._stand_ins[entry.uuid] = entry
+            self._stand_ins[place] = entry
         return entry
 
     def prepare(self, entries: Sequence[Entry]) -> None:
         """Resolve all handles among the entries at once."""
         if self._resolve is None:
             return
-        wanted = [e for e in entries if e.type == "handle" and e.uuid not in self._resolved]
+        wanted = [e for e in entries if e.type == "handle" and place_of(e) not in self._resolved]
         if wanted:
             found = self._resolve(wanted)
-            self._resolved.update((e.uuid, r) for e, r in zip(wanted, found, strict=True))
+            self._resolved.update((place_of(e), r) for e, r in zip(wanted, found, strict=True))
 
     def of_handle(self, entry: Entry) -> Message:
         """The message of a `handle` entry: resolved, a reference, or a placeholder.
 
         A warning is given once for an entry, however often its message is asked for.
         """
-        if entry.uuid not in self._made:
-            self._made[entry.uuid] = self._made_of(entry)
-        return self._made[entry.uuid]
+        place = place_of(entry)
+        if place not in self._made:
+            self._made[place] = self._made_of(entry)
+        return self._made[place]
 
     def _made_of(self, entry: Entry) -> Message:
         self.prepare([entry])
-        found = self._resolved.get(entry.uuid)
+        found = self._resolved.get(place_of(entry))
         if isinstance(found, SessionTreeError):
             self._note(f"handle {entry.uuid} cannot be resolved: {found}", found)
             return reference(entry, f" cannot be resolved: {_cause(found)}")

@@ -255,7 +255,7 @@ def rehung(entry: Entry, again: Entry) -> Entry:
 
 def decode_object(line: bytes) -> dict[str, Any]:
     """The keys of a line; empty where it is not a JSON object even when read leniently."""
-    value = decode_leniently(line)
+    value = decode_leniently(bare_line(line))
     return value if isinstance(value, dict) else {}
 
 

@@ -21,10 +21,12 @@ from sessiontree.context.fold import ContextBuilder, Contribution, Segment
 from sessiontree.context.settings import EffectiveSettings
 from sessiontree.core.blocks import (
     EntryContents,
+    Place,
     Resolution,
     Resolve,
     ShownHandle,
     handle_text,
+    place_of,
 )
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import Message
@@ -431,7 +433,7 @@ class Path:
         self.cut_above = self.whole and is_cut_above(list(islice(highest, 2)), header)
         self._fold: ContextBuilder | None = None
         self._folded = 0  # how many of those added are in it
-        self._resolved: dict[str, ShownHandle] = {}
+        self._resolved: dict[Place, ShownHandle] = {}
         self._by_uuid: dict[str, Entry] | None = None
 
     @property
@@ -465,7 +467,7 @@ class Path:
 
     def resolved(self, entry: Entry) -> ShownHandle | None:
         """Return the message of a `handle` entry if a context of this path resolved it."""
-        return self._resolved.get(entry.uuid)
+        return self._resolved.get(place_of(entry))
 
     def complete(self, walk: Walk) -> None:
         """Read the rest of the path, up to the root."""
@@ -497,14 +499,15 @@ class Path:
         known = self._resolved
 
         def resolve_new(entries: Sequence[Entry]) -> list[Resolution]:
-            new = [entry for entry in entries if entry.uuid not in known]
-            failed: dict[str, SessionTreeError] = {}
+            new = [entry for entry in entries if place_of(entry) not in known]
+            failed: dict[Place, SessionTreeError] = {}
             for entry, resolution in zip(new, resolve(new), strict=True):
                 if isinstance(resolution, SessionTreeError):
-                    failed[entry.uuid] = resolution
+                    failed[place_of(entry)] = resolution
                 else:
-                    known[entry.uuid] = resolution
-            return [failed.get(entry.uuid) or known[entry.uuid] for entry in entries]
+                    known[place_of(entry)] = resolution
+            places = map(place_of, entries)
+            return [failed.get(place) or known[place] for place in places]
 
         return resolve_new
 
@@ -520,7 +523,7 @@ class Path:
             if above is None or any(entry is self.compaction for entry in entries[above + 1 :]):
                 return False
             for entry in entries[above + 1 :]:
-                self._resolved.pop(entry.uuid, None)
+                self._resolved.pop(place_of(entry), None)
             del entries[above + 1 :]
             self._parts = []
             self._fold = None

@@ -222,9 +222,8 @@ def pointer_of(entry: Entry) -> Step:
 
     Raises:
         HandleError: the handle is not valid.
-        BlobError: the handle was spilled.
     """
-    handle, older = Handle.from_json(entry.get("handle"))
+    handle, older = Handle.from_json(entry.as_stored.get("handle"))
     own = entry.as_stored.get("metadata")
     return handle, {**(older or {}), **(own if isinstance(own, Mapping) else {})}
 
@@ -694,7 +693,7 @@ def block_of(
             f"{handle} points to a block of a {entry.type}, which has none", str(handle)
         )
     if entry is not None:
-        uuid = message_uuid(entry) or uuid
+        uuid = message_uuid(entry)
     streamed = _kept(found, (id(reader), uuid), lambda: _Streamed.read(reader, uuid))
     block = streamed.blocks.get(index)
     if isinstance(block, dict):

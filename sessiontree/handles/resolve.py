@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.context.resolved import ResolvedHandle, carried_of
+from sessiontree.core.blocks import Place, place_of
 from sessiontree.core.blocks import Resolution as Contribution
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import KINDS, Handle, Kind, check_metadata
@@ -45,7 +46,7 @@ class HandleScope:
         self._registry = registry
         self._root = root
         self._kept: tuple[LogTree, int, dict[Any, Any]] | None = None
-        self._failed: dict[tuple[str, int], SessionTreeError] | None = None
+        self._failed: dict[Place, SessionTreeError] | None = None
 
     def _scope(self) -> ResolverScope:
         view = self._session.reader.view
@@ -103,12 +104,12 @@ class HandleScope:
         if failed is None:
             with self._scope() as scope:
                 return messages(entries, scope)
-        new = [entry for entry in entries if (entry.uuid, entry.offset) not in failed]
+        new = [entry for entry in entries if place_of(entry) not in failed]
         with self._scope() as scope:
             found = iter(messages(new, scope) if new else [])
         made = []
         for entry in entries:
-            place = entry.uuid, entry.offset
+            place = place_of(entry)
             contribution = failed[place] if place in failed else next(found)
             if isinstance(contribution, SessionTreeError):
                 failed[place] = contribution
