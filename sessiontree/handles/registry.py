@@ -821,7 +821,7 @@ def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle
     if isinstance(data, Exception):
         raise _failed(handle, data) from data
     if isinstance(data, ResolvedHandle):
-        found = ResolvedHandle(handle, data.kind, data.data, data.media_type)
+        found = type(data)(handle, data.kind, data.data, data.media_type)
         if found.kind == schema.kind and not isinstance(schema.resolves_to, str):
             schema.check_data(handle, json_of(handle, found.data))
         return found
