@@ -52,6 +52,7 @@ _EXIT_OF_ERROR: Final = re.compile(
     r"\AExit code (-?\d{1,6})(?:\n|\Z)"  # Claude Code
     r"|(?:\n\n|\A)Command exited with code (-?\d{1,6})\s*\Z"  # pi
     r"|\(exit code: (-?\d{1,6})\)"  # Droid
+    r"|(?:\n|\A)Command failed with exit code: (-?\d{1,6})\.\s*\Z"  # Kimi Code
 )
 _EXIT_IN_JSON: Final = re.compile(r'"exit_code": ?(-?\d{1,6})[,}\s]')  # older versions of Codex
 _EXIT_AT_END: Final = re.compile(
@@ -175,7 +176,14 @@ def exit_code_of(result: Mapping[str, Any]) -> int | None:
     if code is not None or not _says_error(result):
         return code
     found = _EXIT_OF_ERROR.search(text) or _EXIT_OF_ERROR.search(_end_of_result(result))
-    return None if found is None else _code_in(found)
+    return _exit_in_details(result) if found is None else _code_in(found)
+
+
+def _exit_in_details(result: Mapping[str, Any]) -> int | None:
+    """The exit code that an agent keeps beside a result."""
+    details = result.get("details")
+    code = details.get("exit") if isinstance(details, Mapping) else None
+    return code if isinstance(code, int) else None
 
 
 def _exit_code(result: Mapping[str, Any], text: str) -> int | None:

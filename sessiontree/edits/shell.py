@@ -123,6 +123,8 @@ def script_of(arguments: object) -> str:
         return _inner_script(given)
     if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
         return ""
+    if "command" not in arguments and "cmd" not in arguments:  # each of the commands is a script
+        return "\n".join(given)
     if (
         len(given) == 3
         and posixpath.basename(given[0]) in ("bash", "sh", "zsh")

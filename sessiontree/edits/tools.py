@@ -50,7 +50,7 @@ _SHELLS: Final = frozenset(
     {
         *("bash", "shell", "exec_command", "local_shell", "run_shell_command", "container.exec"),
         *("shell_command", "execute_bash", "terminal", "run_terminal_cmd", "local_shell_call"),
-        *("execute", "execute_command"),
+        *("execute", "execute_command", "run_commands"),
     }
 )
 _REMOTE: Final = frozenset({"owner", "repo", "project_id"})

@@ -67,6 +67,9 @@ FAILED: Final = "✕"
 
 MINUS: Final = "−"
 
+_OWN: Final = ("functions", "developer")
+"""What programs put before the names of their own tools, as others do with a server's."""
+
 _WIDTH: Final = 300
 """Characters of an object; a surface cuts more."""
 
@@ -245,7 +248,7 @@ class _Reading:
     def act(self) -> Act:
         """The act, as if the call had ended well."""
         rule, server = rule_of(self.call), server_tool(self.call.name)
-        if server is not None and server.server != "functions":
+        if server is not None and server.server not in _OWN:
             return self._of_server(server)
         if asked := questions_of(self.call):
             return self._question([one.question for one in asked])
@@ -295,8 +298,8 @@ class _Reading:
         return counted(lines_in(self.text), "line") if self.text.strip() else "no output"
 
     def read(self, rule: ToolRule) -> Act:
-        paths = self._named(rule.keys)
-        listed = [path for path in paths if isinstance(path, str)] if _is_list(paths) else [paths]
+        paths = self._named((*rule.keys, "files"))
+        listed = [_path_of(each) for each in paths] if _is_list(paths) else [paths]
         name = self._paths(listed)
         if self.result is None or not self.is_done:
             return Act("read", rule.verb, name, _asked_lines(self.arguments))
@@ -513,6 +516,11 @@ def shown_path(path: str, cwd: str | None) -> str:
     if home is not None and path.startswith(home[0]) and path[len(home[0]) :][:1] in ("/", "\\"):
         path = f"~{path[len(home[0]) :]}"
     return one_line(path, _WIDTH)
+
+
+def _path_of(named: Any) -> Any:
+    """A path, or the path of an object that has one."""
+    return named.get("path") if isinstance(named, Mapping) else named
 
 
 def _is_list(value: Any) -> bool:

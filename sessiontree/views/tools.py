@@ -95,7 +95,7 @@ RULES: Final[Mapping[str, ToolRule]] = {
     **_rules(
         *("edit", "Edited"),
         "edit multiedit applypatch patch replace strreplace strreplacefile strreplaceeditor "
-        "strreplacebasededittool notebookedit replaceinfile insert searchreplace",
+        "strreplacebasededittool texteditor notebookedit replaceinfile insert searchreplace",
         *_PATHS,
     ),
     **_rules("edit", "Wrote", "write writefile writetofile create createfile", *_PATHS),
@@ -148,7 +148,8 @@ _OF_NAMES: Final = str.maketrans("", "", "_-. ")
 def rule_of(call: ToolCall) -> ToolRule | None:
     if is_shell(call):
         return RULES["bash"]
-    return RULES.get(call.name[:60].translate(_OF_NAMES).lower())
+    name = call.name[:60].removeprefix("developer__")  # as Goose names its own tools
+    return RULES.get(name.translate(_OF_NAMES).lower())
 
 
 _SERVER: Final = re.compile(

@@ -170,7 +170,7 @@ def test_the_script_of_a_call_is_found_in_each_form() -> None:
     cases: list[tuple[object, str]] = [
         ({"command": "rm f"}, "rm f"),
         ({"cmd": "rm f", "commands": "rm g"}, "rm f"),
-        ({"commands": ["rm", "a b"]}, "rm 'a b'"),
+        ({"commands": ["rm f", "ls"]}, "rm f\nls"),
         ({"command": ["bash", "-lc", "rm f"]}, "rm f"),
         ({"command": ["/bin/sh", "-c", "rm f"]}, "rm f"),
         ({"command": "bash -lc 'rm f'"}, "rm f"),

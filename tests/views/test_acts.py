@@ -516,7 +516,14 @@ OPENCODE: Final = {
             "Read a.md → 1 line",
         )
     ],
-    "bash": [({"command": "ls", "workdir": "/srv"}, text("a\n"), "Ran ls in /srv → 1 line")],
+    "bash": [
+        ({"command": "ls", "workdir": "/srv"}, text("a\n"), "Ran ls in /srv → 1 line"),
+        (
+            {"command": "exit 3"},
+            {**text("(no output)", failed=True), "details": {"exit": 3}},
+            "✕ Ran exit 3 → exit 3",
+        ),
+    ],
     "edit": [
         (
             {"filePath": "/home/me/app/a", "oldString": "a", "newString": "b"},
@@ -549,6 +556,42 @@ OPENCODE: Final = {
     "question": [({"questions": [{"question": "Which?"}]}, text("Left"), "Asked Which? → Left")],
 }
 
+CLINE: Final = {
+    "read_files": [
+        ({"files": [{"path": "a.py"}]}, text("1 | x"), "Read a.py → 1 line"),
+        ({"files": [{"path": "a"}, {"path": "b"}, 3]}, None, "Read 3 files a, b"),
+    ],
+    "run_commands": [
+        ({"commands": ["echo two"]}, text("two\n"), "Ran echo two → 1 line"),
+        ({"commands": ["ls 'a b'", "exit 3"]}, None, "Ran ls 'a b'↵exit 3"),
+    ],
+}
+
+KIMI: Final = {
+    "Bash": [
+        (
+            {"command": "echo two; exit 3"},
+            text("two\nCommand failed with exit code: 3.", failed=True),
+            "✕ Ran echo two; exit 3 → exit 3",
+        )
+    ]
+}
+
+GOOSE: Final = {
+    "developer__shell": [({"command": "ls"}, text("a\nb"), "Ran ls → 2 lines")],
+    "developer__text_editor": [
+        ({"command": "view", "path": "a"}, text("x\ny"), "Read a → 2 lines"),
+        (
+            {"command": "str_replace", "path": "a", "old_str": "a", "new_str": "b"},
+            text("ok"),
+            "Edited a → +1 −1",
+        ),
+    ],
+    "developer__frobnicate": [
+        ({"depth": 3}, text("done"), "Called developer__frobnicate 3 → done")
+    ],
+}
+
 UNKNOWN: Final = {
     "frobnicate": [
         ({"depth": 3, "mode": "fast"}, text("done"), "Called frobnicate 3 → done"),
@@ -572,6 +615,9 @@ AGENTS: Final[dict[str, Any]] = {
     "Copilot CLI": COPILOT,
     "Droid": DROID,
     "OpenCode": OPENCODE,
+    "Cline": CLINE,
+    "Kimi Code": KIMI,
+    "Goose": GOOSE,
     "nobody": UNKNOWN,
 }
 
