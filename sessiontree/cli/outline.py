@@ -38,7 +38,6 @@ from sessiontree.text.columns import (
 from sessiontree.text.preview import preview
 from sessiontree.views.drawing import OutlineRenderer
 from sessiontree.views.layout import TurnTree
-from sessiontree.views.ledger import LedgerRow, ledger
 from sessiontree.views.messages import typed_in
 from sessiontree.views.rows import said_in
 from sessiontree.views.turns import SessionOutline, Subagent, Turn
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from sessiontree.ops.look import OutlineRead, TreeDrawn, TurnRead
     from sessiontree.session import Session
     from sessiontree.views.compare import Comparison, Side
+    from sessiontree.views.ledger import LedgerRow
     from sessiontree.views.tree import Label
 
 _ROLE_WIDTH: Final = 11
@@ -71,6 +71,8 @@ _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 def opened_turn(read: TurnRead, screen: Screen) -> Iterator[Line]:
     """The lines that show a turn."""
+    from sessiontree.views.ledger import ledger  # an outline does without
+
     session, outline, named = read
     for place, turn in named:
         yield from _heading(turn, outline, screen)

@@ -77,7 +77,6 @@ from sessiontree.storage.names import (
 )
 from sessiontree.storage.place import HeadAndTail, StoredSession, is_address
 from sessiontree.storage.places import place_of
-from sessiontree.text.pattern import finder
 from sessiontree.text.title import TitlePrompt, cut, title_of
 
 if TYPE_CHECKING:
@@ -806,6 +805,8 @@ def _objects_with(window: bytes, needle: bytes) -> Iterator[dict[str, Any]]:
     Those of lines whose strings may spell it with escapes, too.
     """
     if has_escapes(window):
+        from sessiontree.text.pattern import finder  # few windows have escapes
+
         for start, end in finder((needle, *ESCAPES))(window, len(window)):
             yield decode_object(window[start:end])
         return

@@ -31,7 +31,6 @@ from msgspec.structs import replace
 
 from sessiontree.errors import NotASessionError, StorageError
 from sessiontree.storage.fs import Disk, Stat
-from sessiontree.storage.zstandard import FED, decoder_for
 
 Read = Callable[[int, int], bytes]
 """Takes an offset and a size, gives the bytes there; fewer only at the end."""
@@ -254,6 +253,8 @@ class Decompressed:
     def __init__(self, file: Positioned) -> None:
         self._file = file
         self.name = file.name
+        from sessiontree.storage.zstandard import decoder_for  # few files are compressed
+
         self._new_decoder = decoder_for(file.name)
         self.cause = ""
         self._size = -1
@@ -325,6 +326,8 @@ class Decompressed:
         Raises:
             StorageError: the file unpacks to more than the limit.
         """
+        from sessiontree.storage.zstandard import FED  # as above
+
         parts: list[bytes] = []
         try:
             for start in range(0, len(block), FED):

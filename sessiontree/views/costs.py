@@ -39,11 +39,11 @@ from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.usage import Mode, Spent, Sums, Usage, spent_by, total
 from sessiontree.views.messages import with_messages
 from sessiontree.views.tree import count_branches
-from sessiontree.views.turns import SessionOutline
 
 if TYPE_CHECKING:
     from sessiontree.engine.cursor import Cursor
     from sessiontree.engine.reader import TreeReader
+    from sessiontree.views.turns import SessionOutline
 
 
 _VARIANT: Final = re.compile(r"\[[^]]*]$|-\d{8}$")

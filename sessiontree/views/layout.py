@@ -19,7 +19,6 @@ from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.cursor import Cursor
 from sessiontree.text.preview import speaker
-from sessiontree.views.ledger import gist_of
 from sessiontree.views.tree import Callers, EntryTree, path_rows
 from sessiontree.views.words import EVENTS, HERE
 
@@ -390,5 +389,7 @@ class _Picture:
         parts += [HERE] if row == self._current else []
         taken = len("  ".join(parts))
         room = WIDTH if self._width is None else max(_LEAST, self._width - taken)
+        from sessiontree.views.ledger import gist_of  # only trees of entries have gists
+
         parts[1] = gist_of(entry, room, self._cwd)
         return "  ".join(parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -20,12 +20,14 @@ from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.text.preview import is_uninformative, preview, role, speaker, told
-from sessiontree.views.ledger import LedgerAct, ledger
 from sessiontree.views.messages import is_repeat, is_said, with_messages
-from sessiontree.views.parts import Part, parts_of
 from sessiontree.views.tree import EntryTree, entries_by_row, path_rows
 from sessiontree.views.turns import Turn, TurnBuilder, entries_of
 from sessiontree.views.work import NullTally, told_by
+
+if TYPE_CHECKING:
+    from sessiontree.views.ledger import LedgerAct
+    from sessiontree.views.parts import Part
 
 
 class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -137,6 +139,8 @@ def said_in(cursor: Cursor, turn: Turn) -> Iterator[tuple[Entry, Message | None]
 
 def read_turn(cursor: Cursor, turn: Turn) -> Iterator[ReadEntry]:
     """The entries of a turn that say something, in order; a result is in the part of its call."""
+    from sessiontree.views.ledger import ledger  # rows of a tree do without
+
     labels = dict(turn.labels)
     cwd = cursor.reader.header.get("cwd")
     rows = ledger(said_in(cursor, turn), cwd if isinstance(cwd, str) else None)
@@ -169,6 +173,8 @@ def _with_result(part: Part, found: LedgerAct | None, whole: Mapping[str, list[P
 
 
 def _parts(entry: Entry, message: Message | None) -> list[Part]:
+    from sessiontree.views.parts import Part, parts_of  # as above
+
     try:
         return list(parts_of(entry.body, message))
     except SessionTreeError as error:  # of a blob, which is read with its part

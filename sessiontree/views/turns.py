@@ -744,6 +744,8 @@ class TurnBuilder:
             if agent is not None and not lane.startswith(_SIDE_AGENTS)
         }
         started = set(self._called.values())
+        if self.agent is None:
+            return
         from sessiontree.agents import named  # few sessions have a call without its subagent
 
         agent = named(self.agent)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.agents import agent
-from sessiontree.agents.opencode.names import SESSION
 from sessiontree.core.header import stem_of
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class OpenCode(agent.Agent):
         return ["-s", id]
 
     def own_id(self, file: str) -> str | None:
+        from sessiontree.agents.opencode.names import SESSION  # few lists have its sessions
+
         stem = stem_of(file)
         return stem if stem.startswith(SESSION) else None
 
