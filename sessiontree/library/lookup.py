@@ -62,8 +62,9 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     A subagent has the start of its session, a dot, and its own name, which `find` takes, too.
     """
     known = set(ids)
-    shorts = _starts({id for id in known if id.rpartition(".")[0] not in known})
-    for id in sorted(known - shorts.keys()):  # a session comes before its subagents
+    below = {id for id in known if "." in id and id.rpartition(".")[0] in known}
+    shorts = _starts(known - below)
+    for id in sorted(below):  # a session comes before its subagents
         above, _, name = id.rpartition(".")
         shorts[id] = f"{shorts[above]}.{name}"
     return shorts
