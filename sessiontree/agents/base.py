@@ -646,7 +646,7 @@ def first_line(head: bytes, keys: LineKeys) -> Values | None:
 
     One that is cut lacks keys.
     """
-    first = next(first_values(head), None)
+    first = first_object(head)
     if first is None or _has_some(first, keys):
         return first
     for line in _placed(head.lstrip(_EMPTY), MAX_ABOVE_HEADER):
@@ -999,12 +999,18 @@ def first_values(head: bytes) -> Iterator[Values]:
 
 
 @lru_cache(maxsize=1)
+def first_object(head: bytes) -> Values | None:
+    """The first object at the start of a file, by which each format recognises its own."""
+    return next(first_values(head), None)
+
+
+@lru_cache(maxsize=1)
 def _lines_again(head: bytes) -> Sequence[bytes]:
     return tuple(lines_in(head))
 
 
-values_again: Final = lru_cache(maxsize=1)(values)
-"""Each format reads the first line twice: to recognise the file, then for its facts."""
+values_again: Final = lru_cache(maxsize=32)(values)
+"""Several formats read the first lines, to recognise the file; one of them again for its facts."""
 
 
 def leading_values(start: bytes) -> Values | None:

@@ -37,15 +37,16 @@ class SequenceReader(base.Reader):
     """Reads files of lines; a session is in one file."""
 
     needles: tuple[bytes, ...] = (b'"user"', b'"usage"', b'"model"')
+    mark: bytes = b""  # what the start of each file has, as the agent writes it
     others: frozenset[str] = frozenset()  # the known types of lines that mean nothing to a model
     end: str | None = None  # the type of a line that has only the time of the last change
 
     def recognises(self, head: bytes) -> bool:
-        return self.is_first(self.first_in(head))
+        return self.mark in head and self.is_first(self.first_in(head))
 
     def first_in(self, head: bytes) -> base.Values:
         """The keys with which a file starts."""
-        return next(base.first_values(head), None) or base.Values({})
+        return base.first_object(head) or base.Values({})
 
     def is_first(self, first: base.Values) -> bool:
         """Whether a file that begins with these keys is the agent's."""

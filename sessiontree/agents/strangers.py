@@ -61,7 +61,7 @@ def stranger_in(head: bytes) -> Stranger | None:
     """The known stranger whose file starts with these bytes; None for any other file."""
     if _CHAT_OF_AIDER.match(head):
         return _AIDER
-    first = next(base.first_values(head), None)
+    first = base.first_object(head)
     if first is None:
         return None
     if _is_export_of_opencode(first):

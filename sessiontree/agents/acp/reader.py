@@ -26,6 +26,8 @@ from sessiontree.core.usage import Sums, Tally
 REPLAY: Final = "acp_replay"
 """The type of the first line."""
 
+_MARK: Final = REPLAY.encode()
+
 _ACP: Final = "acp"
 _CHUNKS: Final = {
     "user_message_chunk": "user",
@@ -56,7 +58,7 @@ class AcpReader(base.Reader):
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first line says that it begins a replay."""
-        first = next(base.first_values(head), None)
+        first = base.first_object(head) if _MARK in head else None
         return first is not None and self.is_header(first)
 
     def is_header(self, line: base.Values) -> bool:

@@ -239,7 +239,7 @@ class CodexReader(base.Reader):
         return _is_meta(line)
 
     def lacks_header(self, head: bytes) -> bool:
-        first = next(base.first_values(head), None)  # of a long line the payload may be cut
+        first = base.first_object(head)  # of a long line the payload may be cut
         is_header = first is not None and first.text("type") == _HEADER
         return not is_header and super().lacks_header(head)
 

@@ -38,6 +38,7 @@ _SECONDS: Final = 10**11
 
 
 class CrushReader(SequenceReader):
+    mark = b'"session_row"'
     needles = (b'"user"', b'"assistant"', b'"session_row"')
     others = frozenset({"message"})
     end = "end"

@@ -36,6 +36,7 @@ _CALLS: Final = ("toolRequest", "frontendToolRequest")
 
 
 class GooseReader(SequenceReader):
+    mark = b'"session_row"'
     needles = (b'"user"', b'"assistant"', b'"session_row"')
     others = frozenset({"message"})
     end = "end"

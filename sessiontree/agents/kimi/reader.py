@@ -56,6 +56,7 @@ _REPEATED: Final = {
 
 
 class KimiReader(SequenceReader):
+    mark = b'"protocol_version"'
     has_facts_beside = True
     line_keys = (frozenset({"type", "time"}), frozenset({"type", "protocol_version"}))
     needles = (b'"user"', b'"usage.record"', b'"llm.request"')

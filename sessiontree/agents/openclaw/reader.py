@@ -11,5 +11,5 @@ class OpenClawReader(PiReader):
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first object is a header of version 4; an entry alone is taken for pi's."""
-        first = next(base.first_values(head), None)
+        first = base.first_object(head) if b'"session"' in head else None
         return first is not None and self.is_header(first)

@@ -65,7 +65,7 @@ class OpenCodeReader(base.Reader):
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first object is a row of `session`."""
-        first = next(base.first_values(head), None)
+        first = base.first_object(head)
         return (
             first is not None
             and first.text("type") == _SESSION

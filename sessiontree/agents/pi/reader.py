@@ -78,7 +78,7 @@ class PiReader(base.Reader):
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first object is a header of version 2 or 3, or an entry of pi."""
-        first = next(base.first_values(head), None)
+        first = base.first_object(head)
         if first is not None and self.is_header(first):
             return True
         entry = base.first_line(head, _LINE_KEYS)
