@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from sessiontree.core.activity import results_in
 from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.entry import Entry, decode_object, moment_of
+from sessiontree.core.jsonbytes import has_escapes
 from sessiontree.core.message import (
     Message,
     ToolCall,
@@ -148,7 +149,8 @@ _MAX_ACTS: Final = 20
 
 def gist_of(entry: Entry, width: int = WIDTH, cwd: str | None = None) -> str:
     """An entry in a few words on one line, as `preview` has it, but with its calls as acts."""
-    if not any(map(entry.line.__contains__, _CALLS)):
+    line = entry.line
+    if not any(map(line.__contains__, _CALLS)) and not has_escapes(line):
         return preview(entry, width=width)
     message = _message(entry, None)
     calls = calls_of(message)
