@@ -122,5 +122,6 @@ def _is_json(content: Any) -> TypeGuard[str]:
 
 
 def _outcome(outcome: Mapping[str, Any]) -> Object:
-    told = outcome.get("result") or outcome.get("error")
+    given = (outcome.get("result"), outcome.get("error"))
+    told = next((each for each in given if each not in (None, "")), "")
     return text_block(told if isinstance(told, str) else base.json_of(told).decode())

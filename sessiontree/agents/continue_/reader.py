@@ -23,6 +23,7 @@ from sessiontree.agents.shapes import (
     a_text,
     an_object,
     call_block,
+    image_block,
     moment,
     objects,
     result_of,
@@ -62,7 +63,8 @@ class ContinueReader(DocumentReader):
         role, content = a_text(message.get("role")), message.get("content")
         if not role:
             return
-        said: dict[str, Any] = {"role": role, "content": content if content else []}
+        blocks = [_block(part) for part in objects(content)]
+        said: dict[str, Any] = {"role": role, "content": blocks or content or []}
         if role in ("assistant", "thinking"):
             said = _answer(message)
         yield LineEntry("message", {"message": said})
@@ -71,6 +73,14 @@ class ContinueReader(DocumentReader):
                 yield LineEntry("message", {"message": _result(state)})
         if summary := line.text("conversationSummary"):
             yield LineEntry("compaction", {"summary": summary})
+
+
+def _block(part: Object) -> Object:
+    url = a_text(an_object(part.get("imageUrl")).get("url"))
+    if not url.startswith("data:"):
+        return part
+    media_type, _, data = url.removeprefix("data:").partition(";base64,")
+    return image_block(data, media_type)
 
 
 def _answer(message: Object) -> dict[str, Any]:

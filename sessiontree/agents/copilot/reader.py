@@ -181,7 +181,8 @@ class _CopilotEntries:
         data = found.inside("data")
         if kind == _REWIND and lane is None:
             parent = self._above.get(data.text("upToEventId") or "", parent)
-        entry, fields = self._made(kind, uuid, found, data, is_main=lane is None)
+        entry, made = self._made(kind, uuid, found, data, is_main=lane is None)
+        fields = self._lines.with_tools(made)
         if entry == "custom" and kind not in _OTHERS and not kind.startswith(_REQUEST):
             self._lines.note_unknown(kind, line.place)
         if lane is not None:
