@@ -12,6 +12,9 @@ _TIME_FIRST: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{
 _END_OF_TIME: Final = 13
 """The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
 
+_OF_SUBAGENT: Final = re.compile(r"\.|__agent_|[\w-]*\$\$")
+"""What follows the id of the session that started it: of Kimi Code and others, of Cline, of Crush."""
+
 
 _WORD: Final = re.compile(r"[a-z]+_(?=[0-9a-f]{8}-|[0-9A-Za-z]{20})")
 
@@ -38,5 +41,5 @@ def kin_in_words(id: str, above: str | None, shown: str = "") -> str:
     """
     if above is None or above == id:
         return ""
-    kind = "subagent" if id.startswith(f"{above}.") else "fork"
+    kind = "subagent" if _OF_SUBAGENT.match(id.removeprefix(above)) else "fork"
     return f"{kind} of {shown or short_id(above)}"
