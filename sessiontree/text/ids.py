@@ -13,7 +13,7 @@ _END_OF_TIME: Final = 13
 """The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
 
 _OF_SUBAGENT: Final = re.compile(r"\.|__agent_|[\w-]*\$\$")
-"""What follows the id of the session that started it: of Kimi Code and others, of Cline, of Crush."""
+"""What follows the id of the session above: for Kimi Code and others, for Cline, for Crush."""
 
 
 _WORD: Final = re.compile(r"[a-z]+_(?=[0-9a-f]{8}-|[0-9A-Za-z]{20})")
