@@ -21,7 +21,7 @@ from sessiontree.library.listing import facts_of
 from sessiontree.library.places import sessions_in
 from sessiontree.storage import databases
 from tests.agents.conftest import CORPUS, NO_CORPUS
-from tests.agents.database_samples import CRUSH, GOOSE, NEW, OLD, PROMPT, THOUGHT, insert, made
+from tests.agents.database_samples import AT, CRUSH, GOOSE, NEW, OLD, PROMPT, THOUGHT, insert, made
 from tests.support.table import for_each
 from tests.support.terminal import run
 
@@ -255,3 +255,31 @@ def test_a_real_session_of_openclaw_says_all_that_its_events_have() -> None:
     events = map(json.loads, lines)
     own = [each["message"] for each in events if each["type"] == "message"]
     assert messages_of(f"{folder}/openclaw-agent.sqlite/notes-1.jsonl") == own
+
+
+@for_each(
+    ("name", "expected"),
+    [("goose", "1,200 in, 106 out, 0 read from cache"), ("crush", "$0.01 reported")],
+)
+def test_what_a_whole_session_used_is_shown_with_it(name: str, expected: str) -> None:
+    assert expected in run("show", file_of(name)).stdout
+
+
+@for_each("name", ["goose", "crush"])
+def test_a_sum_that_has_grown_takes_the_place_of_the_one_before(name: str, tmp_path: Path) -> None:
+    sums = {
+        "goose": "accumulated_input_tokens = 2400, accumulated_output_tokens = 212, updated_at",
+        "crush": "cost = 0.025, updated_at",
+    }
+    with changed(tmp_path, name) as (rows, file):
+        first = import_session(file, tmp_path / "store").file
+        later = {"goose": "'2026-11-21 09:01:00'", "crush": AT + 60}[name]
+        rows.execute(f"UPDATE sessions SET {sums[name]} = {later} WHERE id = '{BASE[name][1]}'")
+        rows.commit()
+        assert import_session(file, tmp_path / "store").file == first
+    with Session.open(first, readonly=True) as session:
+        usage = session.stats().usage
+    assert (usage.input, usage.output, usage.cost or 0) == {
+        "goose": (2400, 212, 0),
+        "crush": (0, 0, 0.025),
+    }[name]

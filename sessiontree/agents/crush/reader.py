@@ -60,7 +60,12 @@ class CrushReader(SequenceReader):
     def entries_in_first(self, first: base.Values) -> Iterator[LineEntry]:
         if cost := first.value("cost"):
             nobody = {"provider": None, "model": None}
-            used = {"kind": "session", **nobody, "usage": {"cost": {"total": cost}}}
+            used = {
+                "kind": "session",
+                "sumOf": first.text("id"),
+                **nobody,
+                "usage": {"cost": {"total": cost}},
+            }
             yield LineEntry("usage", used, None, _time(first.value("updated_at")))
 
     def time_in(self, line: base.Values) -> str | None:

@@ -60,7 +60,12 @@ class GooseReader(SequenceReader):
             return
         config = first.inside("model_config_json")
         about = {"provider": first.text("provider_name"), "model": config.text("model_name")}
-        used = {"kind": "session", **about, "usage": _TOKENS.apart(reported)}
+        used = {
+            "kind": "session",
+            "sumOf": first.text("id"),
+            **about,
+            "usage": _TOKENS.apart(reported),
+        }
         yield LineEntry("usage", used, None, _time_in(first.text("updated_at")))
 
     def time_in(self, line: base.Values) -> str | None:
