@@ -50,7 +50,6 @@ from sessiontree.views.outcomes import (
     results_in_words,
     todos_in,
 )
-from sessiontree.views.runners import sum_of
 from sessiontree.views.tools import (
     RULES,
     SESSIONS,
@@ -290,6 +289,8 @@ class _Reading:
             return "still running"
         if change := self._changed():
             return change
+        from sessiontree.views.runners import sum_of  # a tree of entries has no outcomes
+
         return sum_of(self.text) or self._output()
 
     def _output(self) -> str:
@@ -612,6 +613,8 @@ def act_of_user(message: Message) -> Act:
     text = output if isinstance(output, str) else ""
     failed = isinstance(code, int) and code != 0
     lines = counted(lines_in(text), "line") if text.strip() else ""
+    from sessiontree.views.runners import sum_of  # as above
+
     outcome = f"exit {code}" if failed else sum_of(text) or lines
     shown = one_line(command if isinstance(command, str) else "", _WIDTH)
     return Act("shell", "You ran", shown, outcome=outcome, failed=failed, output=text)

@@ -71,6 +71,7 @@ _SPENT: Final = {_USAGE: "usage", _COMPACTED: "compactionTokensUsed"}
 """The key of the tokens of a request, by type of event."""
 
 _MESSAGES: Final = frozenset({_PROMPT, _ANSWER, _RESULT, _SYSTEM, _NOTIFICATION})
+_KNOWN: Final = _MESSAGES | _OTHERS
 _LINE_KEYS: Final = (frozenset({"type", "data", "id", "timestamp"}),)
 _LINES_TO_RECOGNISE: Final = 20
 
@@ -127,7 +128,7 @@ class CopilotReader(base.Reader):
 
 def _is_own(line: base.Values) -> bool:
     kind = line.text("type") or ""
-    if kind not in _MESSAGES | _OTHERS or "." not in kind or "id" not in line:
+    if kind not in _KNOWN or "." not in kind or "id" not in line:
         return kind == _START and "data" not in line and "payload" not in line  # it is cut
     return "parentId" in line and "timestamp" in line and bool(line.inside("data").raws())
 
