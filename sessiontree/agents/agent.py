@@ -138,6 +138,7 @@ class Agent(Protocol):
     is_in_files: bool = False  # whether files in one folder with the same id are one session
     cd_option: str = ""  # of a resume in another folder; empty: the session is converted
     looks_in_folder: bool = False  # whether a resume opens only what is in its `destination`
+    names_origins: bool = True  # whether a fork says which session it copies answers from
     has_uuids: bool = False  # whether lines have uuids, so that the end of a file gives the same
     keeps_subagents: bool = False  # whether each subagent that ended has a file of its own
 

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.agents import OWN
+from sessiontree.agents import OWN, named
 from sessiontree.core.usage import FileCounts, Spent, Usage
 from sessiontree.library.conversations import are_copies, distance, originals_first
 from sessiontree.library.counts import PERIODS, By, CountCache
@@ -52,7 +52,8 @@ The files of one conversation follow each other, as `conversations.originals_fir
 class _Place(NamedTuple):
     file: int  # the number of a file
     conversation: int  # that of its conversation
-    family: str  # the id of the conversation that its conversation was first forked from, or its id
+    family: str  # the id of the conversation that its conversation was first forked from, or its
+    # own; where the agent does not say what a fork is of, the agent's name
     # The id of the conversation that changed its agent, of which it is a file or a fork; else None.
     changed: str | None
 
@@ -102,6 +103,9 @@ def _with_places(sessions: Iterable[CountedSession]) -> Iterator[_PlacedFile]:
         above = next((one.copy_of for one, _ in files if one.copy_of != one.id), None)
         keeps_inherited = above not in families
         family = families.setdefault(first.id, families.get(above, above) if above else first.id)
+        agent = named(first.made_by)
+        if agent is not None and not agent.names_origins:
+            family = agent.name
         is_converted = [one.is_converted for one, _ in files]
         if forked_from or any(is_converted):
             changed[first.id] = forked_from or first.id
@@ -159,7 +163,8 @@ def _keys(at: _Place, spent: Spent) -> Iterator[object]:
     """What copies of an answer may have in common.
 
     Two answers without an id may have the same time and the same tokens. They are one only where a
-    conversation was forked from the other one, or if their entries have the same uuid.
+    conversation was forked from the other one, or may have been, as far as the agent says what its
+    forks are of; or if their entries have the same uuid.
 
     A fork of a conversation that changed its agent may have the answer as a conversion has it: with
     another id, or none, and the tokens that were written to a cache among the other ones.

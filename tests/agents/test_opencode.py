@@ -26,6 +26,7 @@ from sessiontree.storage import databases
 from tests.agents.opencode_samples import SAMPLES
 from tests.agents.qwen_samples import read
 from tests.support.conversation import said as said_by
+from tests.support.homes import empty_home
 from tests.support.table import for_each
 from tests.support.terminal import run
 
@@ -165,6 +166,40 @@ def test_a_fork_costs_only_what_it_adds(database: Path) -> None:
     keys = [{spent.copy_key for spent in each.spent()} for each in counted if each is not None]
     assert keys[0] < keys[1]
     assert len(keys[1] - keys[0]) == 3
+
+
+@pytest.mark.parametrize("agent", ["opencode", "kilo"])
+def test_an_answer_that_a_fork_copied_counts_once_before_and_after_a_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    """A fork does not say what it is of; a copied answer has its times, tokens and cost."""
+    top = empty_home(tmp_path, monkeypatch)
+    database = top / ".local/share" / agent / f"{agent}.db"
+    database.parent.mkdir(parents=True)
+    shutil.copy(SAMPLE, database)
+    with closing(sqlite3.connect(database)) as rows:
+        said = [json.loads(data) for (data,) in rows.execute("SELECT data FROM message")]
+    answers = [one for one in said if one["role"] == "assistant" and any(_tokens_of(one))]
+    once = {(*one["time"].values(), *_tokens_of(one), one["cost"]) for one in answers}
+    assert len(once) < len(answers)
+
+    def counted() -> tuple[float, ...]:
+        found = json.loads(run("stats", "--by", "agent", "--agent", agent, "--json").stdout)
+        usage = found["usage"]
+        return found["answers"], usage["input"], usage["output"], usage["cacheRead"], usage["cost"]
+
+    sums = [sum(column) for column in zip(*(row[-5:] for row in once), strict=True)]
+    expected = pytest.approx((len(once), sums[0], sums[1] + sums[2], *sums[3:]))
+    assert counted() == expected
+    run("backup")
+    assert counted() == expected
+    database.unlink()
+    assert counted() == expected
+
+
+def _tokens_of(answer: dict[str, Any]) -> tuple[int, ...]:
+    tokens = answer["tokens"]
+    return tokens["input"], tokens["output"], tokens["reasoning"], tokens["cache"]["read"]
 
 
 def test_a_summary_is_a_compaction_and_a_revert_a_branch(database: Path) -> None:

@@ -35,6 +35,7 @@ class OpenCode(agent.Agent):
         {"type": "local"},
         is_in_one=True,
     )
+    names_origins = False
 
     @property
     def reader(self) -> Reader:
