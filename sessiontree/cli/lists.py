@@ -370,9 +370,9 @@ _ROLES: Final = {"user": "prompt", "tool": "tool", "assistant": ""}
 _MATCH: Final = ("\x1b[1;31m", "\x1b[0m")
 
 
-def lines(hits: Iterable[SearchHit]) -> Iterator[tuple[str, bool]]:
+def lines(hits: Iterable[SearchHit], sessions: SessionsOfHits) -> Iterator[tuple[str, bool]]:
     """The lines to print where there is no screen, and whether each is a hit."""
-    sessions, file = SessionsOfHits(), None
+    file = None
     for hit in hits:
         if hit.file != file:
             if file is not None:
@@ -388,6 +388,7 @@ SHOWN: Final = 3
 
 def rows(
     hits: Iterable[SearchHit],
+    sessions: SessionsOfHits,
     screen: Screen,
     more: Callable[[SearchHit], str] | None = None,
     limit: int | None = None,
@@ -397,7 +398,7 @@ def rows(
     `more` is the command for all hits of a session of which the screen has `SHOWN`; None: it has
     all hits of each session.
     """
-    sessions, count = SessionsOfHits(), 0
+    count = 0
     for _, in_file in groupby(hits, lambda hit: hit.file):
         found = sorted(in_file, key=_is_late)
         if count:
@@ -531,11 +532,11 @@ def _(call: CommandCall, found: SearchedFiles) -> None:
     with_facts, limit = call.as_json or is_drawn, None if is_drawn else given.limit
     with closing(found.hits(found.files, facts=with_facts, limit=limit)) as hits:
         if is_drawn:
-            count = _show_hits(hits, given, has_one=len(found.files) == 1)
+            count = _show_hits(hits, found, has_one=len(found.files) == 1)
         elif call.as_json:
-            count = out_json_list(described(flushed(hits)))
+            count = out_json_list(described(flushed(hits), found.sessions))
         else:
-            count = out_hits(flushed(hits))
+            count = out_hits(flushed(hits), found.sessions)
     if count == given.limit:
         tell(f"Stopped at {given.limit:,} as --limit asks; there may be more")
     elif not count and not call.as_json:
@@ -545,14 +546,14 @@ def _(call: CommandCall, found: SearchedFiles) -> None:
             tell(f"Nothing was searched. {none_found(found.places, found.selection)}")
 
 
-def _show_hits(hits: Iterable[SearchHit], given: Search, *, has_one: bool) -> int:
+def _show_hits(hits: Iterable[SearchHit], found: SearchedFiles, *, has_one: bool) -> int:
     """Draw hits, in the pager if they are many; the number of hits that were drawn."""
-    count = 0
+    given, count = found.given, 0
 
     def drawn() -> Iterator[str]:
         nonlocal count
         more = None if has_one else partial(_search_of, given)
-        for row, is_hit in rows(hits, screen(), more, given.limit):
+        for row, is_hit in rows(hits, found.sessions, screen(), more, given.limit):
             count += is_hit
             yield row
 
@@ -577,10 +578,10 @@ def flushed(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
         finish()
 
 
-def out_hits(hits: Iterable[SearchHit]) -> int:
+def out_hits(hits: Iterable[SearchHit], sessions: SessionsOfHits) -> int:
     """Print hits below the sessions that they are in; the number of hits."""
     count = 0
-    for line, is_hit in lines(hits):
+    for line, is_hit in lines(hits, sessions):
         write(line + "\n")
         count += is_hit
     return count

@@ -40,6 +40,7 @@ from sessiontree.core.garbage import is_scratch
 from sessiontree.core.handle import Blob, blobs_needed
 from sessiontree.core.message import indented_text
 from sessiontree.core.usage import Usage
+from sessiontree.library.one import with_name
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
 from sessiontree.text.amounts import counted, lasting
@@ -72,7 +73,7 @@ def _(call: CommandCall, found: ShownSession) -> None:
     if call.as_json:
         out_json(facts)
         return
-    outline = found.session.outline()
+    outline = with_name(found.session.outline(), found.row)
     about = _about(outline, *_spent(found, outline.work.usage), _turns(found, outline))
     shown = {
         "entries": f"{facts.entries:,}",

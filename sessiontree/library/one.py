@@ -33,7 +33,7 @@ from sessiontree.errors import (
     TooMuchError,
     UsageError,
 )
-from sessiontree.library.listing import facts_of
+from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.session import Session, repair_file
 from sessiontree.storage.atomic import strays
 from sessiontree.storage.fs import DISK, FileSystem
@@ -115,6 +115,17 @@ def with_agent(outline: SessionOutline, session: Session) -> SessionOutline:
     from sessiontree.library.homes import agent_of_version_1  # few files are of version 1
 
     return replace(outline, agent=agent_of_version_1(session.file, header))
+
+
+def with_name(outline: SessionOutline, row: SessionInfo | None) -> SessionOutline:
+    """The outline with the name and the title that a list has for the conversation of its file.
+
+    The name may be one that was given to an import, while the file is that of an agent. Without a
+    row, the file has been named by its path, and counts alone.
+    """
+    if row is None or row.name is None or row.name == outline.name:
+        return outline
+    return replace(outline, name=row.name, title=row.title)
 
 
 def open_to_write(

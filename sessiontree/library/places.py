@@ -233,11 +233,11 @@ def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
 
 def files_to_search(
     places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
-) -> list[str]:
-    """The files of the conversations in some places, the one with the latest activity first.
+) -> dict[str, SessionInfo]:
+    """The files of the conversations in some places, each with the row of its conversation.
 
-    All chats of a session and all copies that may have more than others are included. Only files
-    that the caller `reaches`.
+    The conversation with the latest activity comes first. All chats of a session and all copies
+    that may have more than others are included. Only files that the caller `reaches`.
 
     Raises:
         SessionTreeError: a place is a file, and not a session.
@@ -250,4 +250,4 @@ def files_to_search(
     look = _looking_in(places)
     each = (one for file in files for one in session_infos([file], report, look))
     rows = sorted(filter(selection.takes, conversations(each)), key=by_time, reverse=True)
-    return [file for row in rows for file in files_with_more(row)]
+    return {file: row for row in rows for file in files_with_more(row)}

@@ -12,7 +12,7 @@ read is reported, and hides nothing else; nothing is changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, Final
 
@@ -193,9 +193,13 @@ class CandidateSessions:
 
 
 class SessionsOfHits:
-    """The facts of the sessions that hits are in, each read once."""
+    """The facts of the sessions that hits are in, each read once.
 
-    def __init__(self) -> None:
+    A session has the name of its conversation; `rows` gives that of each file.
+    """
+
+    def __init__(self, rows: Mapping[str, SessionInfo | None]) -> None:
+        self._rows = rows
         self._file = ""
         self._facts: SessionInfo | None = None
 
@@ -204,7 +208,9 @@ class SessionsOfHits:
         if self._file != hit.file:
             self._file, self._facts = hit.file, None
             with suppress(SessionTreeError):
-                self._facts = facts_of(hit.file)
+                facts, row = facts_of(hit.file), self._rows.get(hit.file)
+                given = None if row is None else row.name
+                self._facts = replace(facts, name=given or facts.name)
         return self._facts
 
 
@@ -224,9 +230,8 @@ def has_blobs(files: Iterable[str]) -> bool:
     return False
 
 
-def described(hits: Iterable[SearchHit]) -> Iterator[dict[str, Any]]:
+def described(hits: Iterable[SearchHit], sessions: SessionsOfHits) -> Iterator[dict[str, Any]]:
     """Hits as `search --json` prints them, with the facts of their sessions."""
-    sessions = SessionsOfHits()
     for hit in hits:
         one = sessions.of(hit)
         about = {} if one is None else {"agent": one.made_by, "cwd": one.cwd}

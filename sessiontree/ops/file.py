@@ -93,7 +93,7 @@ def _found(
         places = call.places(given.sessions)
         for place in filter(os.path.isfile, places if given.sessions else ()):
             _check_session(place)
-        found = files_to_search(places, Selection(), call.leave_out, call.reaches)
+        found = [*files_to_search(places, Selection(), call.leave_out, call.reaches)]
         count = len(found)
         return found
 

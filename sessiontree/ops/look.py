@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.garbage import is_scratch
-from sessiontree.library.one import SessionFacts, facts_about, with_agent
+from sessiontree.library.one import SessionFacts, facts_about, with_agent, with_name
 from sessiontree.ops.budget import beginning, page, page_of, size
 from sessiontree.ops.field import only_for_people, opt
 from sessiontree.ops.guidance import Refusal
@@ -65,7 +65,9 @@ def show(call: Call, given: Show) -> ShownSession:
     session.
     """
     session = call.open(given.session)
-    return ShownSession(facts_about(session, call.warn), session, call.row(given.session))
+    facts, row = facts_about(session, call.warn), call.row(given.session)
+    facts = facts if row is None else replace(facts, name=row.name or facts.name)
+    return ShownSession(facts, session, row)
 
 
 class Outline(PagedOfSession):
@@ -186,7 +188,8 @@ def _outline(call: Call, given: OfSession | PagedOfSession) -> OutlineRead:
         call.progress("Reading the session", done, size)
 
     session = call.open(given.session)
-    return OutlineRead(session, with_agent(outline(session.cursor, shown), session))
+    found = with_agent(outline(session.cursor, shown), session)
+    return OutlineRead(session, with_name(found, call.row(given.session)))
 
 
 def _range(found: SessionOutline, given: Outline) -> Sequence[Turn]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter as Tally
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import islice
@@ -459,9 +459,19 @@ class SearchedFiles(NamedTuple):
     call: Call
     given: Search
     pattern: Pattern | AllOf
-    files: Sequence[str]
+    rows: Mapping[str, SessionInfo | None]  # of each file its conversation; None: named by path
     places: Sequence[str]
     selection: Selection
+
+    @property
+    def files(self) -> list[str]:
+        """The files that are searched, the one with the latest activity first."""
+        return [*self.rows]
+
+    @property
+    def sessions(self) -> SessionsOfHits:
+        """The facts of the sessions that hits are in."""
+        return SessionsOfHits(self.rows)
 
     @property
     def has_large_texts(self) -> bool:
@@ -505,7 +515,7 @@ def _page_of_hits(call: Call, given: Search, found: SearchedFiles) -> Page[Hit]:
     def each(number: int) -> None:
         call.progress("Searching sessions", number, len(looked_at))
 
-    sessions = SessionsOfHits()
+    sessions = found.sessions
     with closing(found.hits(looked_at, each)) as hits:
         page = page_of(hits, given, _key_of_hit, lambda hit: _hit(hit, sessions))
     if not page.items:
@@ -548,11 +558,14 @@ def search_(call: Call, given: Search) -> SearchedFiles:
         raise Refusal(str(error), "bad_value", CHANGE) from None
     selection = Selection(frozenset(given.agents), given.project)
     if given.session is not None:
-        places = files = [call.file(given.session)]
+        places = [call.file(given.session)]
+        rows: Mapping[str, SessionInfo | None] = {places[0]: call.row(given.session)}
     else:
         places = call.places(given.places)
-        files = files_to_search(places, selection, call.leave_out, call.reaches)
-    return SearchedFiles(call, given, pattern, files, places, selection)
+        rows = files_to_search(places, selection, call.leave_out, call.reaches)
+        named = {place: call.row(place) for place in places if place in rows}
+        rows |= {file: row for file, row in named.items() if row is not None}
+    return SearchedFiles(call, given, pattern, rows, places, selection)
 
 
 def _from(files: Sequence[str], cursor: str | None) -> Iterable[str]:

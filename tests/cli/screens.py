@@ -23,7 +23,7 @@ from sessiontree.library.counts import BY, By, CountCache
 from sessiontree.library.listing import by_time
 from sessiontree.library.lookup import short_ids
 from sessiontree.library.places import Selection, conversations_in
-from sessiontree.library.search import search
+from sessiontree.library.search import SessionsOfHits, search
 from sessiontree.library.search_file import SearchFilter
 from sessiontree.library.spending import Spending, spending_of
 from sessiontree.text.pattern import query
@@ -82,7 +82,12 @@ def screens() -> Iterator[tuple[str, str]]:
                     "",
                     *(
                         row
-                        for row, _ in rows(hits, screen, lambda hit: "sessiontree search file ID")
+                        for row, _ in rows(
+                            hits,
+                            SessionsOfHits({}),
+                            screen,
+                            lambda hit: "sessiontree search file ID",
+                        )
                     ),
                 ]
                 text = "\n".join(lines[: 2 * height]).replace("\x1b", "␛")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Store
+from tests.support.homes import empty_home, put_sessions
 from tests.support.sessions import read, said
 from tests.support.table import for_each
 from tests.support.terminal import done, run
@@ -66,3 +67,39 @@ def test_what_names_no_session_keeps_no_other_from_being_verified(store: Store) 
     assert result.exit_code == 1
     assert "there is no file nothing" in result.stderr
     assert ": no damage found" in result.stderr
+
+
+def test_a_name_is_the_title_everywhere_after_the_agent_went_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = empty_home(tmp_path, monkeypatch)
+    put_sessions(home)
+    file = min((home / ".pi").rglob("*.jsonl"))
+    id = json.loads(file.read_text().splitlines()[0])["id"]
+    for number, word in enumerate(("zebra", "quagga")):
+        _ask_pi(file, word, number)
+        if not number:
+            done("rename", id, "My pi name")
+        (row,) = (one for one in json.loads(done("ls", "--json")) if one["id"] == id)
+        assert row["name"] == "My pi name"
+        assert "My pi name" in done("show", id).splitlines()[0]
+        assert json.loads(done("show", id, "--json"))["name"] == "My pi name"
+        assert done("tree", id).startswith("My pi name")
+        for where in ((), (id,)):
+            hits = json.loads(done("search", word, *where, "--json"))
+            titles = {hit["title"] for hit in hits if hit["session"] == id}
+            assert titles == {"My pi name"}
+            assert "My pi name" in done("search", word, *where)
+        assert "My pi name" in done("call", "session.search", "--pattern", word)
+        turns = done("call", "session.outline", "--session", id)
+        assert json.loads(turns)["title"] == "My pi name"
+
+
+def _ask_pi(file: Path, word: str, number: int) -> None:
+    """A prompt of a word at the end of a file of pi."""
+    last = json.loads(file.read_text().splitlines()[-1])
+    prompt = {"role": "user", "content": [{"type": "text", "text": f"rare {word}"}]}
+    more = {"type": "message", "id": f"feedbee{number}", "parentId": last["id"]}
+    more |= {"timestamp": f"2026-11-01T10:00:0{number}.000Z", "message": prompt}
+    with file.open("a") as out:
+        out.write(json.dumps(more) + "\n")

@@ -16,7 +16,7 @@ import pytest
 
 from sessiontree.cli.lists import rows
 from sessiontree.cli.screen import Screen
-from sessiontree.library.search import search
+from sessiontree.library.search import SessionsOfHits, search
 from sessiontree.library.search_file import SearchFilter
 from sessiontree.text.pattern import query
 from tests.support.sessions import chat
@@ -47,7 +47,7 @@ def drawn(files: list[str], limit: int | None = None, *, has_one: bool = False) 
     found = search(query("needle"), files, SearchFilter(facts=True), pytest.fail)
     screen = Screen(90, False, datetime(2026, 11, 23, tzinfo=UTC))
     more = None if has_one else lambda hit: "the command"
-    drawn = [row for row, _ in rows(found, screen, more, limit)]
+    drawn = [row for row, _ in rows(found, SessionsOfHits({}), screen, more, limit)]
     assert all(len(row) <= 90 for row in drawn)
     return drawn
 

@@ -18,7 +18,7 @@ from sessiontree.cli.lists import flushed, out_hits
 from sessiontree.cli.lists import lines as hit_lines
 from sessiontree.cli.lists import rows as hit_rows
 from sessiontree.cli.screen import Screen
-from sessiontree.library.search import described, search
+from sessiontree.library.search import SessionsOfHits, described, search
 from sessiontree.library.search_file import SearchFilter, SearchHit
 from sessiontree.text.pattern import Pattern, query
 from tests.cli.screens import NOW
@@ -303,7 +303,7 @@ def test_hits_come_out_as_they_are_found(
 
     with seen.open("w") as out:
         monkeypatch.setattr(sys, "stdout", out)
-        assert out_hits(flushed(one_by_one()))
+        assert out_hits(flushed(one_by_one()), SessionsOfHits({}))
         monkeypatch.undo()
     assert seen.read_text().count("«the»") == 2
 
@@ -365,13 +365,13 @@ def test_hits_of_a_session_that_was_removed_meanwhile_are_shown_without_its_fact
 ) -> None:
     file = chat(tmp_path / "s.jsonl", "needle", id="one", name="A title", cwd="/p")
     hits = list(search(query("needle"), [str(file)], SearchFilter(), pytest.fail))
-    (told,) = described(hits)
+    (told,) = described(hits, SessionsOfHits({}))
     assert (told["title"], told["agent"], told["cwd"]) == ("A title", None, "/p")
     file.unlink()
-    (told,) = described(hits)
+    (told,) = described(hits, SessionsOfHits({}))
     assert (told["title"], told["session"]) == (None, "one")
     assert not {"agent", "cwd"} & set(told)
-    (heading, _), _ = hit_lines(hits)
+    (heading, _), _ = hit_lines(hits, SessionsOfHits({}))
     assert heading.endswith("session one")
-    (heading, is_hit), (row, _), *_ = hit_rows(hits, Screen(80, False, NOW))
+    (heading, is_hit), (row, _), *_ = hit_rows(hits, SessionsOfHits({}), Screen(80, False, NOW))
     assert (is_hit, "A title" in heading, "needle" in row) == (False, False, True)
