@@ -14,6 +14,7 @@ was converted and never went on.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +26,7 @@ from msgspec.structs import replace
 from sessiontree.core.header import stem_of
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, by_time, has_marks, moment
+from sessiontree.storage.names import chat_id_in
 
 
 def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
@@ -34,7 +36,7 @@ def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
     import was given, if one was.
     """
     by_id: dict[str, list[list[SessionInfo]]] = {}
-    for one in sorted(found, key=lambda one: one.is_converted):
+    for one in sorted(_with_whole_ids([*found]), key=lambda one: one.is_converted):
         groups = by_id.setdefault(one.id or one.file, [])
         group = next((group for group in groups if are_copies(group[0], one)), None)
         if group is None:
@@ -43,6 +45,33 @@ def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
             group.append(one)
     every = chain.from_iterable(by_id.values())
     return [group[0] if len(group) == 1 else _row(group) for group in every]
+
+
+def _with_whole_ids(found: Sequence[SessionInfo]) -> Iterator[SessionInfo]:
+    """The files; one that lost its id has it of a file beside it, or of an import.
+
+    The name of such a file has only the start of the id, so two ids with that start decide nothing.
+    """
+    for one in found:
+        if has_start_of_id(one):
+            ids = {other.id for other in found if is_start_of_id(one, other)}
+            yield replace(one, id=ids.pop()) if len(ids) == 1 else one
+        else:
+            yield one
+
+
+def has_start_of_id(one: SessionInfo) -> bool:
+    """True if the lines of a chat, or of an import of it, lost the id: it is that in the name."""
+    return chat_id_in(one.imported_from or one.file) == one.id
+
+
+def is_start_of_id(one: SessionInfo, other: SessionInfo) -> bool:
+    """True if a file has the whole id of another one, which only has its start."""
+    if other.id == one.id or not other.id.startswith(one.id):
+        return False
+    name, other_name = (each.imported_from or os.path.basename(each.file) for each in (one, other))
+    is_beside = os.path.dirname(one.file) == os.path.dirname(other.file)
+    return name == other_name or (is_beside and chat_id_in(other_name) == one.id)
 
 
 def first_of_each(found: Iterable[SessionInfo]) -> list[SessionInfo]:

@@ -32,7 +32,9 @@ from sessiontree.library.conversations import (
     continuations,
     conversations,
     files_with_marks,
+    has_start_of_id,
     in_store,
+    is_start_of_id,
 )
 from sessiontree.library.hidden import without_hidden
 from sessiontree.library.listing import (
@@ -295,7 +297,7 @@ def _copies(own: SessionInfo, agents: Sequence[str], reaches: Reaches) -> Iterat
             continue
         with contextlib.suppress(SessionTreeError, OSError):
             one = facts_of(file)
-            if one.id == own.id:
+            if one.id == own.id or (has_start_of_id(one) and is_start_of_id(one, own)):
                 yield one
 
 

@@ -32,6 +32,8 @@ from sessiontree.storage.places import located
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern, Prefilter
 
+NO_ROWS: Final[Mapping[str, SessionInfo | None]] = {}
+
 WORTH_SHARING: Final = 32_000_000
 """Bytes from which a second process saves more time than its start costs."""
 
@@ -74,11 +76,13 @@ def search(
     limit: int | None = None,
     processes: int | None = 1,
     each: Each = nothing,
+    rows: Mapping[str, SessionInfo | None] = NO_ROWS,
 ) -> Generator[SearchHit, None, None]:
     """The hits in files, at most `limit`, as they are found: file by file, in file order.
 
     An entry that several files of one conversation have, such as chats of Gemini CLI, or an
-    original and what it was converted to, is one hit, in the first of them. `processes` share the
+    original and what it was converted to, is one hit, in the first of them. `rows` gives the
+    conversations of files, whose ids count where a file lost its own. `processes` share the
     files; None: as many as are worth it. The others end when the iterator is closed.
     `report` is called for each file and line that cannot be read, `each` with the number of each
     file before it is searched.
@@ -102,12 +106,20 @@ def search(
             if isinstance(found, str):
                 report(found)
                 continue
+            found = _with_whole_id(found, rows.get(found.file))
             if [key for key in _keys(found) if known.setdefault(key, found.file) != found.file]:
                 continue
             yield found
             given += 1
             if given == limit:
                 return
+
+
+def _with_whole_id(hit: SearchHit, row: SessionInfo | None) -> SearchHit:
+    """The hit, with the whole id of its session if its file has lost that."""
+    if row is None or hit.session == row.id or not row.id.startswith(hit.session):
+        return hit
+    return replace(hit, session=row.id)
 
 
 def _keys(hit: SearchHit) -> Iterator[tuple[str, ...]]:

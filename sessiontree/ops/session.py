@@ -506,6 +506,7 @@ class SearchedFiles(NamedTuple):
             limit=limit,
             processes=None,
             each=each,
+            rows=self.rows,
         )
 
 

@@ -13,10 +13,11 @@ from uuid import uuid4
 import pytest
 
 from sessiontree import Session
+from sessiontree.agents.pi.names import id_in
 from sessiontree.text.ids import short_id
 from tests.library.test_truth import Check, sum_of, take_over, tokens, with_turns
 from tests.library.truth import HEADS, LINES, MODELS, Conversation, MadeHome
-from tests.support.homes import empty_home
+from tests.support.homes import empty_home, settle
 from tests.support.terminal import done, run
 
 
@@ -276,3 +277,57 @@ def test_a_fork_is_called_one_in_the_same_words_everywhere(top: Path) -> None:
     one = made.of("gemini")[0]
     for command in ("show", "tree", "export"):
         assert "fork of" not in done(command, one.id)
+
+
+@pytest.mark.parametrize(("agent", "lost"), [("pi", 1), ("pi", 2), ("gemini", 1), ("gemini", 2)])
+def test_a_file_without_its_head_is_still_the_conversation_of_its_import(
+    top: Path, agent: str, lost: int
+) -> None:
+    id = "6c18d982-d1dc-4c53-a12a-8d9bc17a9262"
+    file = _written(top, agent, id)
+    done("backup", "--quiet")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[lost:]))
+    for is_again in (False, True):
+        if is_again:
+            assert run("backup", "--quiet").exit_code == 1  # a header is not kept
+        (row,) = json.loads(done("ls", "--json"))
+        assert (row["id"], row["file"]) == (id, str(file))
+        assert json.loads(done("stats", "--json"))["sessions"] == 1
+        hits = json.loads(done("search", "rare", "--role", "prompt", "--json"))
+        assert {hit["session"] for hit in hits} == {id}
+        assert len(hits) == 2
+
+
+def test_a_file_of_pi_that_lost_its_header_has_the_id_in_its_name() -> None:
+    id = "8216858f-73cc-4f03-86f5-a1b4b156d1ad"
+    for time in ("2026-03-06T21-00-00", "2026-03-06T21-00-00-000Z"):
+        assert id_in(f"{time}_{id}") == id
+
+
+def _written(home: Path, agent: str, id: str) -> Path:
+    """A file of pi or Gemini CLI with two prompts."""
+    words = ("rare zebra", "rare quagga")
+    times = ("2026-03-07T18:07:00.000Z", "2026-03-07T18:09:20.000Z")
+    if agent == "pi":
+        folder, name = home / ".pi/agent/sessions/--p--", f"2026-03-07T18-00-00_{id}.jsonl"
+        lines: list[dict[str, Any]] = [
+            {"type": "session", "version": 3, "id": id, "timestamp": times[0], "cwd": "/p"}
+        ]
+        for number, (word, time) in enumerate(zip(words, times, strict=True)):
+            message = {"role": "user", "content": word}
+            above = f"feedbee{number - 1}" if number else None
+            entry = {"type": "message", "id": f"feedbee{number}", "parentId": above}
+            lines.append({**entry, "timestamp": time, "message": message})
+    else:
+        folder, name = home / ".gemini/tmp/p/chats", f"session-2026-03-07T18-00-00-{id[:8]}.jsonl"
+        lines = [{"sessionId": id, "projectHash": "0" * 64, "startTime": times[0], "kind": "main"}]
+        for number, (word, time) in enumerate(zip(words, times, strict=True)):
+            uuid = f"83c8cb28-eb4e-42e3-895e-8b6b263cfa5{number}"
+            lines.append(
+                {"id": uuid, "timestamp": time, "type": "user", "content": [{"text": word}]}
+            )
+    folder.mkdir(parents=True)
+    file = folder / name
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return settle(file)

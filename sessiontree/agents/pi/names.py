@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_STEM: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d-]+Z_(.+)")
+_STEM: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d-]+Z?_(.+)")
 
 
 def id_in(stem: str) -> str | None:
