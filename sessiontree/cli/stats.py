@@ -110,6 +110,9 @@ def _(call: CommandCall, found: SumsByCost) -> None:
         _tell_sources(made, prices)
     elif is_any:
         tell("Nothing was spent")
+    if made.rows and made.without:
+        others = counted(made.without, "session")
+        tell(f"Not in the table: {others} without answers, or with those of another session only")
     tell_each("Warning", list(_without_price(made, prices)))
 
 

@@ -148,6 +148,8 @@ class Spending(msgspec.Struct):
     total: SpendingSum
     unpriced: Counter[Name]  # answers without a known price, by model
     copies: int = 0  # answers that are in another session too, and count there
+    # Sessions that no row counts: they have no answers, or all of them count in another session.
+    without: int = 0
 
 
 class _CountedAnswer(msgspec.Struct, gc=False):
@@ -256,11 +258,13 @@ def spendings_of(
     blocks = _blocks_of(files) if "block" in each_by else []
     sums = [_Sums(by, blocks) for by in each_by]
     start = None if since is None else since.timestamp() * 1000
+    read: set[int] = set()  # conversations
     for file in files:
         at, one, counts = file[:3]
         if counts is None:
             report(f"{one.file} is not counted: it is cut, or too large")
             continue
+        read.add(at.conversation)
         found, inherited = with_covered(file.spent()), file.inherited()
         for each in sums:
             each.made.copies += inherited
@@ -273,6 +277,8 @@ def spendings_of(
         if counts.damaged:
             places = counted(counts.damaged, "damaged place")
             report(f"what {places} of {one.file} may have cost; verify the file to see the damage")
+    for each in sums if since is None else ():  # else most spent nothing in that time
+        each.made.without = len(read) - each.made.total.sessions
     return {by: _in_order(each.made, by) for by, each in zip(each_by, sums, strict=True)}
 
 

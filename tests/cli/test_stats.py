@@ -136,3 +136,14 @@ def test_nothing_spent_is_said(tmp_path: Path) -> None:
     chat(tmp_path / "s.jsonl", "hello")
     assert run("stats", tmp_path, "--by", "day").stderr == "Nothing was spent\n"
     assert done("stats", tmp_path, "--by", "day", "--project", "/other") == ""
+
+
+def test_a_table_says_how_many_sessions_are_in_no_row(folder: Path) -> None:
+    done("fork", folder / "s.jsonl", folder / "fork.jsonl")
+    chat(folder / "prompt.jsonl", {"role": "user", "content": "unanswered"}, cwd="/p")
+    assert printed_json("stats", folder)["sessions"] == 3
+    shown = run("stats", folder, "--by", "agent")
+    assert shown.stdout.splitlines()[-1].split()[:2] == ["Total", "1"]
+    note = "Not in the table: 2 sessions without answers, or with those of another session only\n"
+    assert note in shown.stderr
+    assert "Not in the table" not in run("stats", folder / "s.jsonl", "--by", "agent").stderr
