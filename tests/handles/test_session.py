@@ -49,7 +49,8 @@ def test_an_entry_of_this_session_is_its_message(here: Session) -> None:
     message = {"role": "assistant", "content": BLOCKS, "usage": {"input": 5}}
     entry = here.append_message(message)
     handle = Handle.entry("here", entry.uuid)
-    assert found(here, handle) == ResolvedHandle(handle, "message", message)
+    one = found(here, handle)
+    assert (one.handle, one.kind, one.data) == (handle, "message", message)
 
 
 def test_an_entry_of_a_session_beside_is_found_by_the_id_in_its_header(
