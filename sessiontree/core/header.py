@@ -48,6 +48,7 @@ from sessiontree.errors import (
 LANE_KEY = "lane:"  # starts the metadata key of the facts of an agent that runs on a lane
 AGENT_SESSION_KEY = "agentSessionId"  # of the agent's own session id in metadata; a fork omits it
 FORKED_FROM = "forkedFrom"  # of the id of the session that the agent forked, in metadata
+DERIVED_FROM = "derivedFrom"  # of the ids of the sessions that it began with, in metadata
 
 IMPORTED_FROM: Final = "importedFrom"
 """The metadata key of the record of an import."""
@@ -324,10 +325,18 @@ def is_of_program(origin: Any) -> bool:
 
 
 def forked_from(header: Mapping[str, Any]) -> str | None:
-    """The id of the session that a session was forked from, given its header; else None."""
+    """The id of the session that a session was forked from, given its header; else None.
+
+    For what was translated that is the id that the lists of its agent's own files have.
+    """
     for key, name in (("parentSession", "id"), ("metadata", FORKED_FROM)):
         found = header.get(key)
         if isinstance(found, dict) and isinstance(id := found.get(name), str):
+            return id
+    metadata = header.get("metadata")
+    origins = metadata.get(DERIVED_FROM) if isinstance(metadata, dict) else None
+    match origins:
+        case [str(id)]:
             return id
     return None
 

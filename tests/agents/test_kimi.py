@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from sessiontree.library.counts import CountCache
 from sessiontree.library.listing import facts_of
 from sessiontree.library.places import sessions_in
 from tests.agents.conftest import CORPUS, NO_CORPUS
+from tests.support.homes import empty_home
 from tests.support.table import for_each
 from tests.support.terminal import run
 
@@ -87,6 +89,30 @@ def test_a_list_has_forks_and_subagents_and_no_other_file() -> None:
     child = found[str(CHILD)]
     assert (child.id, child.copy_of) == (f"{MAIN.name}.agent-0", MAIN.name)
     assert child.first_message == "Count the lines of notes.md"
+
+
+def test_what_a_fork_copied_counts_once_when_only_its_backup_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = empty_home(tmp_path, monkeypatch)
+    sessions = top / ".kimi-code/sessions"
+    shutil.copytree(FIXTURE, sessions)
+
+    def counted() -> dict[str, Any]:
+        (row,) = json.loads(run("stats", "--by", "agent", "--json").stdout)["rows"]
+        return {key: row[key] for key in ("answers", "usage")}
+
+    def forks() -> dict[str, str | None]:
+        return {row["id"]: row["copyOf"] for row in json.loads(run("ls", "--json").stdout)}
+
+    before, above = counted(), forks()
+    assert above[FORK.name] == MAIN.name
+    run("backup")
+    (fork,) = sessions.glob(f"*/{FORK.name}")
+    for gone in (fork, sessions):
+        shutil.rmtree(gone)
+        assert counted() == before
+        assert forks() == above
 
 
 def test_a_step_is_one_message_and_results_name_their_tools() -> None:

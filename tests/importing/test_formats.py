@@ -12,6 +12,8 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
+from sessiontree.library.listing import SessionInfo, facts_of
+from sessiontree.library.places import sessions_in
 from tests.agents import test_codex, test_gemini, test_pi
 from tests.agents.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
 from tests.agents.test_bad_input import ALL, Make
@@ -20,7 +22,20 @@ from tests.fixtures.test_conformance import FIXTURES
 from tests.importing.conftest import SUBAGENT, damage_in, imported, touched
 from tests.support.transcripts import CALL, assistant, compressed, result, user, written
 
+AGENTS = Path(__file__).parents[2] / "fixtures/agents"
 REAL = [*CLAUDE_CODE, *sorted((CORPUS / "pi-v1").glob("*.jsonl"))]
+
+
+def _forks() -> list[SessionInfo]:
+    """The sessions of agents that were forked from another one, or started by it."""
+    every = sessions_in([str(AGENTS)], lambda problem: None)
+    return [one for one in every if one.copy_of not in (None, one.id)]
+
+
+@pytest.mark.parametrize("one", _forks(), ids=lambda one: f"{one.made_by} {one.id}")
+def test_the_import_of_a_fork_names_what_it_is_of(one: SessionInfo, out: Path) -> None:
+    made = import_session(one.file, out)
+    assert facts_of(made.file).copy_of == one.copy_of
 
 
 @pytest.mark.slow
