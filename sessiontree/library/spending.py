@@ -371,14 +371,19 @@ def turns_of(files: Sequence[CountedSession]) -> int:
     """The turns of a conversation, given its files: each prompt once.
 
     Copies of a prompt have one time. A converted prompt is that of another file, if one is left. An
-    import has a prompt twice that its file has changed since.
+    import has a prompt twice that its file has changed since: the agent's own file has its time
+    once. Where Codex replays a session for a subagent, all prompts have one time.
     """
     counted = [(one, counts) for one, counts in files if counts is not None]
-    asked, least = Counter[int](), [0]
+    own = Counter[int]()
     for one, counts in counted:
-        times = [*filter(None, counts.times_asked())]
-        once = Counter(times if one.imported_from is None else {*times})
-        least.append(counts.turns - len(times) + once.total())
+        if one.imported_from is None:
+            own |= Counter(filter(None, counts.times_asked()))
+    asked, least = Counter[int](), [0]
+    for _, counts in counted:
+        times = Counter(filter(None, counts.times_asked()))
+        once = Counter({time: 1 if own[time] == 1 else count for time, count in times.items()})
+        least.append(counts.turns - times.total() + once.total())
         asked |= once
     every = asked.total()
     if counted and all(one.is_converted for one, _ in counted):

@@ -451,6 +451,21 @@ def test_what_replays_repeat_of_a_session_that_is_gone_counts_once(top: Path) ->
     assert sum(row["answers"] for row in rows) == len(made.answers())
 
 
+def test_the_turns_of_a_replay_count_when_only_its_backup_is_left(top: Path) -> None:
+    made = MadeHome(top, 8)
+    made.go_on(one := made.of("codex")[0])
+    made.go_on(one)
+    child = made.replayed(one)
+    check = Check(made)
+    done("backup")
+    for gone in (child, one):
+        gone.file.unlink()
+        (file,) = (top / "store").rglob(f"*{gone.id}.jsonl")
+        gone.file = file
+        check.rows()
+        check.sums()
+
+
 def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings_them_back(
     top: Path,
 ) -> None:
