@@ -40,7 +40,7 @@ from sessiontree.core.garbage import is_scratch
 from sessiontree.core.handle import Blob, blobs_needed
 from sessiontree.core.message import indented_text
 from sessiontree.core.usage import Usage
-from sessiontree.library.one import with_name
+from sessiontree.library.one import as_listed
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
 from sessiontree.text.amounts import counted, lasting
@@ -73,8 +73,8 @@ def _(call: CommandCall, found: ShownSession) -> None:
     if call.as_json:
         out_json(facts)
         return
-    outline = with_name(found.session.outline(), found.row)
-    about = _about(outline, *_spent(found, outline.work.usage), _turns(found, outline))
+    outline = as_listed(found.session.outline(), found.row)
+    about = _about(outline, *_spent(found, outline.work.usage))
     shown = {
         "entries": f"{facts.entries:,}",
         "branches": f"{facts.branches:,}",
@@ -119,18 +119,13 @@ def _spent(found: ShownSession, usage: Usage) -> tuple[Usage, str]:
     return usage if whole is numbers else whole.usage, words
 
 
-def _turns(found: ShownSession, outline: SessionOutline) -> str:
+def _turns(outline: SessionOutline) -> str:
     """The turns of a file, and those of the conversation if other copies have more."""
-    own = outline.last_number
-    if found.row is None or not found.row.copies:
-        return f"{own:,}"
-    from sessiontree.library.spending import turns_in  # few sessions are of several files
-
-    whole = turns_in(found.row)
-    return f"{own:,} in this file, {whole:,} with its other copies" if whole > own else f"{own:,}"
+    own, whole = f"{outline.last_number:,}", outline.turns_in_all
+    return f"{own} in this file, {whole:,} with its other copies" if whole else own
 
 
-def _about(outline: SessionOutline, usage: Usage, cost: str, turns: str) -> dict[str, Any]:
+def _about(outline: SessionOutline, usage: Usage, cost: str) -> dict[str, Any]:
     """What people ask first about a session, of all its branches."""
     work, own = outline.work, [turn for turn in outline.turns if not turn.subagent]
     seconds = sum(turn.work.seconds or 0.0 for turn in own)
@@ -138,7 +133,7 @@ def _about(outline: SessionOutline, usage: Usage, cost: str, turns: str) -> dict
         "title": one_line(outline.title or "", 200),
         "origin": outline.kin,
         "when": f"{_when(work.started)} to {_when(work.ended)}, active for {lasting(seconds)}",
-        "turns": turns,
+        "turns": _turns(outline),
         "models": ", ".join(map(one_line, work.models)),
         **usage_in_words(usage, cost),
         "changed": _some(work.changed),

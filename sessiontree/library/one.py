@@ -33,6 +33,7 @@ from sessiontree.errors import (
     TooMuchError,
     UsageError,
 )
+from sessiontree.library.conversations import continuations
 from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.session import Session, repair_file
 from sessiontree.storage.atomic import strays
@@ -117,15 +118,24 @@ def with_agent(outline: SessionOutline, session: Session) -> SessionOutline:
     return replace(outline, agent=agent_of_version_1(session.file, header))
 
 
-def with_name(outline: SessionOutline, row: SessionInfo | None) -> SessionOutline:
-    """The outline with the name and the title that a list has for the conversation of its file.
+def as_listed(outline: SessionOutline, row: SessionInfo | None) -> SessionOutline:
+    """The outline with what a list has of the conversation that its file is a row of.
 
-    The name may be one that was given to an import, while the file is that of an agent. Without a
-    row, the file has been named by its path, and counts alone.
+    That is the name, which may be given to an import of an agent's file, and the turns that other
+    copies have. Without a row, the file was named by its path, and counts alone.
     """
-    if row is None or row.name is None or row.name == outline.name:
+    if row is None:
         return outline
-    return replace(outline, name=row.name, title=row.title)
+    if row.name is not None and row.name != outline.name:
+        outline = replace(outline, name=row.name, title=row.title)
+    if not (others := continuations(row)):
+        return outline
+    from sessiontree.library.spending import turns_in  # few sessions are of several files
+
+    whole = turns_in(row)
+    if whole <= outline.last_number:
+        return outline
+    return replace(outline, turns_in_all=whole, others=tuple(one.file for one in others))
 
 
 def open_to_write(

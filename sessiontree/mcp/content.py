@@ -29,7 +29,7 @@ from sessiontree.core.message import Message, message_in
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.changes import changes_in
 from sessiontree.library.listing import SessionInfo, session_infos
-from sessiontree.library.one import with_agent, with_name
+from sessiontree.library.one import as_listed, with_agent
 from sessiontree.library.places import Selection
 from sessiontree.mcp.answer import DATA, MARK, META, ToolAnswer, answer, clean, sendable
 from sessiontree.ops.budget import encoded, room, size
@@ -165,7 +165,7 @@ def outline(call: Call, given: ResourceOutline) -> ResourceText:
     """List the turns of all branches: what was asked, what was answered, how it ended."""
     with call.reading(given.session) as session:
         found = with_agent(session.outline(), session)
-    found = with_name(found, call.row(given.session))
+    found = as_listed(found, call.row(given.session))
     name = f": {found.name}" if found.name else ""
     head = f"session {found.id} of {found.agent or 'sessiontree'}{name}"
     turns = _latest([*map(_turn_line, found.turns)], given.budget, head)

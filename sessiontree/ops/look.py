@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.garbage import is_scratch
-from sessiontree.library.one import SessionFacts, facts_about, with_agent, with_name
+from sessiontree.library.one import SessionFacts, as_listed, facts_about, with_agent
 from sessiontree.ops.budget import beginning, page, page_of, size
 from sessiontree.ops.field import only_for_people, opt
 from sessiontree.ops.guidance import Refusal
@@ -189,7 +189,7 @@ def _outline(call: Call, given: OfSession | PagedOfSession) -> OutlineRead:
 
     session = call.open(given.session)
     found = with_agent(outline(session.cursor, shown), session)
-    return OutlineRead(session, with_name(found, call.row(given.session)))
+    return OutlineRead(session, as_listed(found, call.row(given.session)))
 
 
 def _range(found: SessionOutline, given: Outline) -> Sequence[Turn]:

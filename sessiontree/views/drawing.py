@@ -377,6 +377,9 @@ def heading(outline: SessionOutline, width: int) -> Iterator[Line]:
     prompts = sum(turn.prompt is not None and not turn.subagent for turn in outline.turns)
     subagents = sum(not agent.own for turn in outline.turns for agent in turn.subagents)
     parts = [Span(counted(prompts, "prompt"))]
+    if outline.turns_in_all:
+        more = f"{outline.turns_in_all:,} with its other copies"
+        parts = [Span(f"{counted(prompts, 'prompt')} in this file, {more}")]
     if (branches := outline.branches) > 1:
         parts.append(Span(f"{branches:,} branches, ○ off the current path"))
     if subagents:

@@ -162,6 +162,9 @@ class SessionOutline(msgspec.Struct, frozen=True):
     work: Work  # what was done on all branches, with subagents
     title: str | None = None  # the name, or else the first prompt, as lists have it
     kin: str = ""  # of which session it is a fork or a subagent, in words; empty if of none
+    # The turns of the conversation, and the other files that have some; 0 if the file has all.
+    turns_in_all: int = 0
+    others: tuple[str, ...] = ()
 
     def numbered(self, number: str) -> Turn:
         """The turn with a number, such as `3` or `3.1`; not a turn of a subagent.
@@ -218,6 +221,9 @@ class SessionOutline(msgspec.Struct, frozen=True):
     def without(self, number: str) -> RefError:
         """The error that there is no turn of a number."""
         has = f"its turns are 1 to {self.last_number}" if self.last_number else "it has no turns"
+        if self.others:
+            has += f" in this file, {self.turns_in_all:,} with its other copies: "
+            has += ", ".join(self.others)
         return with_step(RefError(f"there is no turn {number}: {has}", number), "see turns")
 
 

@@ -163,6 +163,12 @@ def test_the_other_continuation_is_named_whatever_the_newest_file_is(top: Path, 
             assert f"went on with the session, too, in {file}; {newest} lacks that" in said, command
     whole, part = len(one.prompts), len(one.prompts) - 2
     assert f"{part} in this file, {whole} with its other copies" in done("show", one.id)
+    heading = run("tree", one.id).stdout.splitlines()[1]
+    assert heading.startswith(f"{part} prompts in this file, {whole} with its other copies")
+    refused = run("tree", one.id, "--turn", str(whole))
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    error = f"turns are 1 to {part} in this file, {whole} with its other copies: "
+    assert all(str(file) in refused.stderr.partition(error)[2] for file in (own, taken))
     assert row_of(one)["turns"] == whole
     done("backup")
     shown = run("tree", one.id)
