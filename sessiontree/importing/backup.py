@@ -234,7 +234,8 @@ class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
             files have; they are left there.
         failed: what could not be kept: the `file`, the `cause`, what to do `next`, and for a part
             of a file its `line` and `offset`.
-        notes: texts about files that end in the middle of a line, and about files of one session.
+        notes: texts about files that end in the middle of a line, about lines with several entries
+            or a part of one, and about files of one session.
     """
 
     store: str
@@ -487,6 +488,8 @@ class _BackupPass:
                 f"{damage.file} ends in the middle of line {damage.line}; the next backup adds the "
                 "line when it is complete"
             )
+        elif damage.kind == "layout":  # what is beside entries and lost, is damage of another kind
+            self._notes.append(f"{damage.file}, line {damage.line}: {damage.cause}")
         elif damage.kind not in _NOT_LOST:
             next = NEXT_STEP[damage.kind]
             self._failed.append(

@@ -592,6 +592,23 @@ def test_json_has_all_of_it(home: Path) -> None:
     assert failed["next"]
 
 
+def test_entries_on_one_line_are_kept_and_noted_and_what_is_no_entry_is_not_kept(
+    home: Path,
+) -> None:
+    file = transcript(home)
+    first, second, *others = file.read_text().splitlines()
+    file.write_text("\n".join([first + second, *others, ""]))
+    kept = run("backup")
+    assert kept.exit_code == 0
+    assert f"Note: {file}, line 1: the line has 2 entries; each is read\n" in kept.stderr
+    assert "Not kept" not in kept.stderr
+    file.write_text("\n".join([first + second + "rubbish", *others, ""]))
+    lost = run("backup")
+    assert lost.exit_code == 1
+    (told,) = (line for line in lost.stderr.splitlines() if line.startswith("Not kept"))
+    assert f"{file}, line 1: 7 bytes beside whole entries are not JSON" in told
+
+
 def test_a_path_that_is_not_there_is_told_and_the_others_are_backed_up(home: Path) -> None:
     told = run("backup", "--verbose", home / "nowhere", home / ".claude")
     assert told.exit_code == 1
