@@ -896,9 +896,9 @@ def trash(call: Call, given: Trash) -> TrashedSession:
     moved, the command still moves the other sessions, and the exit code is 1.
 
     sessiontree empties the trash only when you ask for it: 'trash --empty --older-than 30d' removes
-    the sessions that were trashed more than thirty days ago, and prints one line for each. These
-    sessions cannot be restored. If a folder in the trash holds a link, or a file that does not
-    belong to its session, the folder stays, and the exit code is 1.
+    the sessions that were trashed more than thirty days ago, and prints one line for each; with
+    --older-than 0d, all. These sessions cannot be restored. If a folder in the trash holds a link,
+    or a file that does not belong to its session, the folder stays, and the exit code is 1.
     """
     call.check_write()
     file = call.file_in_store(given.session)
@@ -967,7 +967,9 @@ def restore(call: Call, given: Restore) -> TrashedSession:
 class EmptyTrash(Budgeted):
     older_than: Annotated[
         str,
-        time_option("--older-than", "What was trashed before this time is removed"),
+        time_option(
+            "--older-than", "Needed with --empty: what was trashed before this time is removed"
+        ),
     ]
     dry_run: Annotated[
         bool, opt("--dry-run", help="With --empty: only tell what would be removed.")

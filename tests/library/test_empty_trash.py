@@ -17,7 +17,7 @@ from tests.support.files import Record
 from tests.support.loops import in_each_loop
 from tests.support.sessions import said
 from tests.support.table import for_each
-from tests.support.terminal import printed_json, refused, run
+from tests.support.terminal import done, printed_json, refused, run
 
 LARGE = "a text too large for a line " * 2000
 MONTH = timedelta(days=30)
@@ -325,3 +325,9 @@ def test_the_command_names_what_it_removes(store: Store, monkeypatch: pytest.Mon
 @for_each("words", ["", "--empty", "--older-than 1d", "x --empty --older-than 1d", "x --dry-run"])
 def test_the_trash_is_not_emptied_by_mistake(words: str) -> None:
     assert "--empty" in refused("trash", *words.split(), status=2)
+
+
+def test_the_help_says_what_emptying_needs() -> None:
+    told = " ".join(done("trash", "--help").split())
+    assert "--older-than TIME Needed with --empty: what was trashed before this time" in told
+    assert "with --older-than 0d, all" in told
