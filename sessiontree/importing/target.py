@@ -65,6 +65,7 @@ from sessiontree.core.index import NO_ROW
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import TYPED
 from sessiontree.core.migrate import uuid_of_line
+from sessiontree.core.usage import is_session_sum
 from sessiontree.core.verify import is_sealed
 from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.reader import BlobFetch
@@ -711,9 +712,16 @@ class Update:
         return encoded(fields)
 
     def _has_more(self) -> bool:
-        """True if the target has content that the source lacks, such as a turn that was cut off."""
+        """True if the target has what the source lacks: a turn that was cut off, or what one cost.
+
+        Each sum of a session is another entry; the source has the last one.
+        """
         seen = {self._tree.row(uuid) for uuid in self._seen}
-        return any(self._content[row] for row in range(len(self._tree)) if row not in seen)
+        if any(self._content[row] for row in range(len(self._tree)) if row not in seen):
+            return True
+        lost = (row for row in self._tree.rows_of_type("usage") if row not in seen)
+        stored = (self._view.read(self._tree.offsets[row]) for row in lost)
+        return any(one is not None and not is_session_sum(one.as_stored) for one in stored)
 
 
 def _is_of_user(leaf: Entry, seen: Container[str]) -> bool:

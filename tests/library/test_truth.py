@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from sessiontree.library.counts import BY
-from tests.library.truth import MODELS, Answer, Conversation, MadeHome
+from tests.library.truth import LINES, MODELS, Answer, Conversation, MadeHome
 from tests.support.homes import empty_home, settle
 from tests.support.soak import in_soak
 from tests.support.terminal import done, run
@@ -464,6 +464,33 @@ def test_the_turns_of_a_replay_count_when_only_its_backup_is_left(top: Path) -> 
         gone.file = file
         check.rows()
         check.sums()
+
+
+@pytest.mark.parametrize("between", [b"\n", b""])
+@pytest.mark.parametrize("agent", MODELS)
+def test_an_answer_whose_line_was_torn_counts_before_and_after_the_next_backup(
+    top: Path, agent: str, between: bytes
+) -> None:
+    made = MadeHome(top, 4)
+    one = made.of(agent)[0]
+    check = Check(made)
+    done("backup")
+    end = {"gemini": -1}.get(agent)  # its last line has only the time
+    *before, last = one.file.read_bytes().splitlines(keepends=True)[:end]
+    made.go_on(one)
+    after = one.file.read_bytes().splitlines(keepends=True)[-LINES[agent] :]
+    torn = last[: len(last) // 2] + between
+    one.file.write_bytes(b"".join([*before, torn, *after]))
+    check.rows()
+    check.sums()
+    run("backup")
+    check.rows()
+    check.sums()
+    (kept,) = (top / "store").rglob(f"*{one.id}.jsonl")
+    one.file.unlink()
+    one.file = kept
+    check.rows()
+    check.sums()
 
 
 def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings_them_back(
