@@ -25,8 +25,10 @@ from msgspec.structs import replace
 
 from sessiontree.core.header import stem_of
 from sessiontree.errors import SessionTreeError
+from sessiontree.library.cache import stamp_of
 from sessiontree.library.listing import SessionInfo, by_time, has_marks, moment
 from sessiontree.storage.names import chat_id_in
+from sessiontree.storage.place import is_address
 
 
 def conversations(found: Iterable[SessionInfo]) -> list[SessionInfo]:
@@ -165,7 +167,7 @@ def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
     """The files of a row, without those that have nothing that one before them lacks.
 
     An import at the time of its agent's file has what that file has. If the file begins otherwise,
-    or changed since, the import may have what it lost.
+    or changed since, on the disk as well, the import may have what it lost.
     """
     first, *others = sorted((replace(row, copies=()), *row.copies), key=distance)
     yield first
@@ -173,9 +175,16 @@ def _with_more(row: SessionInfo) -> Iterator[SessionInfo]:
         is_as_late = moment(one.modified) == moment(first.modified)
         is_later = moment(one.modified) > moment(first.modified)
         is_same = is_as_late and one.first_message == first.first_message
-        may_have_lost = one.imported_from is not None and not is_same
+        may_have_lost = one.imported_from is not None and (not is_same or _is_older(one, first))
         if is_later or may_have_lost or one.went_on or distance(one) == 0:
             yield one
+
+
+def _is_older(one: SessionInfo, other: SessionInfo) -> bool:
+    """True if a file was written before another one changed, as far as that is known."""
+    if is_address(one.file) or is_address(other.file):
+        return False
+    return 0 <= stamp_of([one.file])[1] < stamp_of([other.file])[1]
 
 
 def continuations(row: SessionInfo) -> list[SessionInfo]:

@@ -493,6 +493,26 @@ def test_an_answer_whose_line_was_torn_counts_before_and_after_the_next_backup(
     check.sums()
 
 
+@pytest.mark.parametrize("agent", MODELS)
+def test_an_answer_that_was_damaged_above_the_end_counts_before_and_after_a_backup(
+    top: Path, agent: str
+) -> None:
+    """The file has the time of its backup, and begins and ends as before."""
+    made = MadeHome(top, 4)
+    made.go_on(one := made.of(agent)[0])
+    made.go_on(one)
+    check = Check(made)
+    done("backup")
+    lines = one.file.read_bytes().splitlines(keepends=True)
+    place = -LINES[agent] - {"gemini": 2}.get(agent, 1)  # its last line has only the time
+    lines[place] = lines[place][: len(lines[place]) // 2] + b"\n"
+    one.file.write_bytes(b"".join(lines))
+    for _ in range(2):
+        check.rows()
+        check.sums()
+        run("backup")
+
+
 def test_labels_of_an_import_that_lacks_the_last_turn_are_named_with_what_brings_them_back(
     top: Path,
 ) -> None:
