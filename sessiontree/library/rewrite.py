@@ -95,8 +95,8 @@ def check_own(fs: FileSystem, root: str, file: str) -> None:
     agent = facts.agent or ((found := agent_at(file)) and found.program)
     if agent:
         message = (
-            f"{file} is kept by {agent}, and is never changed: 'backup' saves a copy in the store, "
-            f"which can be changed; then delete the session with {agent}"
+            f"{file} is kept by {agent}, and is never changed; import it, change the copy in the "
+            f"store, and delete the session with {agent}"
         )
         raise ForeignFormatError(message, file, agent)
     name = below(root, file)

@@ -166,7 +166,7 @@ def test_a_secret_is_in_a_turn_and_a_copy_of_a_session_is_not_another_session(ho
     assert "  In turn  " in shown.stdout.splitlines()[0]
     assert "claude-code  1 " in shown.stdout.partition("Files of")[2]
     masked = run("audit", file, "--mask")
-    assert "'backup' saves a copy in the store, which can be changed" in masked.output
+    assert "never changed; import it, change the copy in the store, and delete" in masked.output
     assert "'backup' saves copies in the store, which can be changed" in shown.stderr
 
 

@@ -142,7 +142,9 @@ def test_an_agents_file_is_refused_with_what_to_do(home: Path) -> None:
     before = original.read_bytes()
     for name in (str(original), "5f0c8a52"):
         message = refused("audit", name, "--mask")
-        assert "is kept by Claude Code, and is never changed: 'backup' saves a copy" in message
+        assert "is kept by Claude Code, and is never changed; import it, change the" in message
+        assert f"('sessiontree import {original}')" in message
+        assert "backup" not in message  # one step
         assert TOKEN not in message
     assert original.read_bytes() == before
 
