@@ -255,13 +255,16 @@ def _day(seconds: float | None) -> str:
 
 
 def _rows_of_agents(sizes: Sequence[FileSize]) -> Iterator[Sequence[str]]:
-    """A row for each agent, the one with the most bytes first, without kinds that nobody has."""
+    """A row for each agent, the one with the most bytes first, without kinds that nobody has.
+
+    Backups have a row of their own: their sessions are those of the agents, a second time.
+    """
     agents: dict[str, Counter[str]] = {}
     sessions: dict[str, set[str]] = {}
     for one in sizes:
-        sums = agents.setdefault(one.agent, Counter())
+        sums = agents.setdefault(_writer(one), Counter())
         sums.update({**one.kinds, "Size": one.bytes})
-        sessions.setdefault(one.agent, set()).add(one.conversation)
+        sessions.setdefault(_writer(one), set()).add(one.conversation)
     kinds = [kind for kind in KINDS if any(sums[kind] for sums in agents.values())]
     if sizes:
         yield "Files of", "Sessions", "Size", *(kind.capitalize() for kind in kinds)
@@ -270,13 +273,18 @@ def _rows_of_agents(sizes: Sequence[FileSize]) -> Iterator[Sequence[str]]:
         yield agent, f"{len(sessions[agent]):,}", *amounts
 
 
+def _writer(one: FileSize) -> str:
+    """Whose files they are, in a word."""
+    return "backups" if one.is_backup else one.agent
+
+
 def _largest(sizes: Sequence[FileSize], ids: dict[str, str]) -> Iterator[Sequence[str]]:
     if len(sizes) > 1:
         yield "Largest", "Files of", "Size", "Mostly"
         for one in sizes[:_MAX_LARGEST]:
             kind, size = max(one.kinds.items(), key=lambda item: item[1])
             share = f"{kind} {100 * size // max(one.bytes, 1)}%"
-            yield shown_id(one.session, ids), one.agent, size_in_short(one.bytes), share
+            yield shown_id(one.session, ids), _writer(one), size_in_short(one.bytes), share
 
 
 def _tables(tables: Iterable[Iterator[Sequence[str]]]) -> Iterator[str]:

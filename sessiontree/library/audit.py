@@ -94,6 +94,7 @@ class FileSize(msgspec.Struct, frozen=True, tag=True):
         file: its file.
         bytes: what all its files take.
         kinds: how much of that each of `core.bulk.KINDS` is.
+        is_backup: whether it is an import of a session that an agent keeps or has kept.
         conversation: the file of its conversation that counts; all copies have the same.
     """
 
@@ -102,6 +103,7 @@ class FileSize(msgspec.Struct, frozen=True, tag=True):
     file: str
     bytes: int
     kinds: dict[str, int]
+    is_backup: bool = False
     conversation: str = ""
 
     @property
@@ -289,7 +291,8 @@ class _FileAudit:
         kinds = {kind: self._kinds.get(kind, 0) for kind in KINDS}
         kinds[OTHER] = max(0, rest)
         agent = next((agent.name for agent in formats() if agent.program == one.agent), OWN)
-        return FileSize(agent, one.id, one.file, self._bytes, kinds)
+        is_backup = one.imported_from is not None
+        return FileSize(agent, one.id, one.file, self._bytes, kinds, is_backup)
 
     def _lines(self, file: str) -> None:
         """Search a file; what is compressed counts as small as it is."""

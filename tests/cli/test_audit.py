@@ -18,7 +18,7 @@ from sessiontree.redact.redaction import PERSONAL
 from tests.support.homes import FOLDERS, empty_home, put_sessions, transcript
 from tests.support.sessions import chat
 from tests.support.table import for_each
-from tests.support.terminal import run
+from tests.support.terminal import done, run
 from tests.support.transcripts import folder_of_a_user, user
 
 TOKEN: Final = "ghp_" + "q7Rt2LmZ9xWc4VbN8sKd" + "3HjF6gYp1aUe5kBv"
@@ -367,6 +367,18 @@ def test_the_agent_with_most_and_the_largest_sessions_come_first(home: Path) -> 
     head = next(n for n, line in enumerate(lines) if line.startswith("Largest"))
     assert lines[head + 1].endswith("images 61%")
     assert [one["bytes"] for one in sizes()] == sorted((o["bytes"] for o in sizes()), reverse=True)
+
+
+def test_backups_have_a_row_of_their_own_in_sizes(home: Path) -> None:
+    put_sessions(home)
+    chat(home / "store" / "chat.jsonl", *[RESULT] * 40)
+    before = len(json.loads(done("ls", "--json")))
+    done("backup")
+    lines = run("audit").stdout.partition("Largest")[0].splitlines()[1:]
+    counts = {line.split()[0]: int(line.split()[1]) for line in lines if line}
+    assert counts.pop("backups") == before - 1
+    assert counts["sessiontree"] == 1
+    assert sum(counts.values()) == before
 
 
 def test_several_processes_find_what_one_finds(home: Path) -> None:
