@@ -176,6 +176,7 @@ class OpenedSource(NamedTuple):
     root: str  # its uuid
     entries: Iterator[SourceEntry]  # the other entries, in order
     order: Order  # knows the leaf after the last entry
+    lost_head: bool = False  # whether the source has no header, so that entries may be lost with it
 
 
 def opening_of(source: ImportSource) -> OpenedSource:
@@ -203,7 +204,7 @@ def opening_of(source: ImportSource) -> OpenedSource:
     metadata[IMPORTED_FROM] = {"file": source.name, "state": source.state, **converted}
     fields |= {"version": VERSION, "format": FORMAT, "id": id, "metadata": metadata}
     order = Order(first.uuid, source)
-    return OpenedSource(fields, first.uuid, order.ordered(entries), order)
+    return OpenedSource(fields, first.uuid, order.ordered(entries), order, first.is_made)
 
 
 def create(
@@ -610,8 +611,9 @@ class Update:
             return False
         is_joined = MARK_OF_JOINED in entry.fields.get("metadata", b"")
         is_older = is_joined and missing_parent(stored) is None
-        above_there = self._content_above(self._tree.parents[row])
-        if not is_older and above_there != self._content_above(above):
+        above_there, above_here = self._tree.parents[row], self._content_above(above)
+        is_cut = self._opening.lost_head and above_here == NO_ROW  # what was above is lost
+        if not (is_older or is_cut) and self._content_above(above_there) != above_here:
             return False
         there, here = stored.as_stored, decode_object(entry.line(handle_of))
         if stored.type == "custom" and entry.type == "message":  # an older version kept the line

@@ -297,6 +297,8 @@ def test_a_file_without_its_head_is_still_the_conversation_of_its_import(
     for is_again in (False, True):
         if is_again:
             assert run("backup", "--quiet").exit_code == 1  # a header is not kept
+            kept = min((top / "store").rglob(f"*{id}*.jsonl"))
+            assert kept.read_text().count('"type":"message"') == 2
         (row,) = json.loads(done("ls", "--json"))
         assert (row["id"], row["file"]) == (id, str(file))
         assert json.loads(done("stats", "--json"))["sessions"] == 1
