@@ -208,7 +208,9 @@ def find_conversation(
     """
     problems: list[str] = []
     own = _in_store(name, store, problems.append)
-    if own and name != LATEST and not is_start_of(name, own[0]):
+    if own and has_start_of_id(own[0]):  # another session of the store may have the whole id
+        own = list(store.list(report=lambda problem: None))
+    elif own and name != LATEST and not is_start_of(name, own[0]):
         return in_store(conversations([*own, *_copies(own[0], agents, reaches)])[0])
     among = [*own, *sessions_in(agents, problems.append, reaches)]
     if len(name) < SHORTEST_PREFIX:  # the message says so where an id starts with it

@@ -304,6 +304,12 @@ def test_a_file_without_its_head_is_still_the_conversation_of_its_import(
         assert json.loads(done("stats", "--json"))["sessions"] == 1
         hits = json.loads(done("search", "rare", "--role", "prompt", "--json"))
         assert {hit["session"] for hit in hits} == {id}
+        for name in (id, id[:8]):
+            assert json.loads(done("show", name, "--json"))["id"]
+            assert (
+                " 2 with its other copies" in (said := done("show", name))
+                or "turns          2\n" in said
+            )
         assert len(hits) == 2
 
 
