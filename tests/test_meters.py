@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 320,
-    "lines of sessiontree": 101_814,
-    "lines of tests": 113_053,
+    "modules of sessiontree": 356,
+    "lines of sessiontree": 108_209,
+    "lines of tests": 119_096,
 }
 
 
