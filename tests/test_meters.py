@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 356,
-    "lines of sessiontree": 108_209,
+    "lines of sessiontree": 108_210,
     "lines of tests": 119_096,
 }
 

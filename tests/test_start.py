@@ -40,7 +40,7 @@ BUDGETS: Final = {
     ("tree", "s.jsonl"): 103,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 120,
-    ("stats", "s.jsonl"): 126,
+    ("stats", "s.jsonl"): 128,
     ("browse", "--help"): 140,
     ("view", "--help"): 140,
     ("mcp", "--help"): 140,

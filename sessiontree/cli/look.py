@@ -40,7 +40,6 @@ from sessiontree.core.garbage import is_scratch
 from sessiontree.core.handle import Blob, blobs_needed
 from sessiontree.core.message import indented_text
 from sessiontree.core.usage import Usage
-from sessiontree.library.one import as_listed
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
 from sessiontree.text.amounts import counted, lasting
@@ -73,6 +72,8 @@ def _(call: CommandCall, found: ShownSession) -> None:
     if call.as_json:
         out_json(facts)
         return
+    from sessiontree.library.one import as_listed  # what other commands here do without
+
     outline = as_listed(found.session.outline(), found.row)
     about = _about(outline, *_spent(found, outline.work.usage))
     shown = {
