@@ -17,7 +17,7 @@ from sessiontree import Session
 from tests.support.children import started
 from tests.support.conversation import assistant, user
 
-PATIENCE: Final = 30
+PATIENCE: Final = 120
 
 
 class Server:
