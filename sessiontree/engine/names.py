@@ -23,7 +23,6 @@ from sessiontree.errors import InvalidNameError, RefError, with_step
 LEAF: Final = "@"
 LABEL: Final = "label"
 SHORTEST_PREFIX: Final = 4
-UUID_LENGTH: Final = 36
 NAMING: Final = ("label", "branch", "session_info")  # types that may give a name or a fact
 _CANDIDATES: Final = 8
 _QUOTED: Final = re.compile(r'"([^"]+)"@?((?:~\d{0,18})?)')

@@ -22,7 +22,6 @@ from sessiontree.core.activity import ending_of, exit_code_of, output_of
 from sessiontree.core.display import mask_then_cut, one_line
 from sessiontree.core.message import (
     HOSTED_ITEMS,
-    Message,
     ToolCall,
     indented_text,
     json_text,
@@ -604,17 +603,3 @@ def act_of_item(item: Mapping[str, Any], cwd: str | None = None) -> Act | None:
         return act_of(call, cwd=cwd)
     failed = bool(item.get("error"))
     return act_of(call, {"content": output, "isError": failed}, cwd=cwd)
-
-
-def act_of_user(message: Message) -> Act:
-    """What a command did that the user ran in the agent, as pi keeps it."""
-    command, code = message.get("command"), message.get("exitCode")
-    output = message.get("output")
-    text = output if isinstance(output, str) else ""
-    failed = isinstance(code, int) and code != 0
-    lines = counted(lines_in(text), "line") if text.strip() else ""
-    from sessiontree.views.runners import sum_of  # as above
-
-    outcome = f"exit {code}" if failed else sum_of(text) or lines
-    shown = one_line(command if isinstance(command, str) else "", _WIDTH)
-    return Act("shell", "You ran", shown, outcome=outcome, failed=failed, output=text)

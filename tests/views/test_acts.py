@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree.core.display import masking
 from sessiontree.core.message import ToolCall
-from sessiontree.views.acts import Act, act_of, act_of_item, act_of_user
+from sessiontree.views.acts import Act, act_of, act_of_item
 
 CWD: Final = "/home/me/app"
 
@@ -673,13 +673,6 @@ def test_an_item_of_a_tool_at_the_provider_is_an_act() -> None:
     assert failed is not None
     assert failed.failed
     assert act_of_item({"type": "reasoning"}) is None
-
-
-def test_a_command_of_the_user_is_the_users() -> None:
-    ran = {"role": "bashExecution", "command": "ls", "output": "a\nb", "exitCode": 0}
-    assert act_of_user(ran).line == "You ran ls → 2 lines"
-    assert act_of_user({**ran, "exitCode": 2}).line == "You ran ls → exit 2"
-    assert act_of_user({"command": 3, "output": [1], "exitCode": "x"}).line == "You ran"
 
 
 def test_a_failure_shows_the_last_lines_as_a_terminal_does() -> None:
