@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 356,
-    "lines of sessiontree": 108_210,
-    "lines of tests": 119_096,
+    "lines of sessiontree": 108_185,
+    "lines of tests": 119_089,
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sessiontree.core.activity import PATH_KEYS
 from sessiontree.core.callback import called
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import SUMMARIES, Entry
@@ -178,7 +179,6 @@ _CHANGING: Final = {
     *("write", "edit", "multiedit", "create", "write_file", "edit_file", "insert", "apply_patch"),
     *("str_replace", "str_replace_editor", "str_replace_based_edit_tool", "notebookedit"),
 }
-_PATH_KEYS: Final = ("path", "file_path", "filePath", "filename", "file", "notebook_path")
 
 
 def summarize(entries: Sequence[Entry]) -> str:
@@ -269,7 +269,7 @@ class _Summary:
 def _path_in(arguments: Any) -> str | None:
     if not isinstance(arguments, dict):
         return None
-    found = (arguments.get(key) for key in _PATH_KEYS)
+    found = (arguments.get(key) for key in (*PATH_KEYS, "file"))
     return next((one_line(path, _REQUEST_WIDTH) for path in found if isinstance(path, str)), None)
 
 

@@ -33,15 +33,11 @@ SYNTHETIC: Final = "<synthetic>"
 
 _MAX_FILES: Final = 100  # of one call
 _LONGEST_PATH: Final = 300
-_PATHS: Final = (
-    "file_path",
-    "path",
-    "filePath",
-    "notebook_path",
-    "absolute_path",
-    "filename",
-    "filepath",
+PATH_KEYS: Final = (
+    *("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "filepath"),
 )
+"""The arguments that name the file of a call, in the tools of all agents."""
+
 _CHANGING: Final = re.compile(r"edit|write|replace|patch|create|notebook", re.IGNORECASE)
 _READING: Final = re.compile(r"read|view|cat|open", re.IGNORECASE)
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -79,7 +75,9 @@ def files_of(call: ToolCall) -> Iterator[FileAccess]:
         patch = arguments[: 1 << 20]
     elif isinstance(arguments, Mapping):
         is_change = bool(_CHANGING.search(call.name))
-        path = next((p for key in _PATHS if isinstance(p := arguments.get(key), str) and p), None)
+        path = next(
+            (p for key in PATH_KEYS if isinstance(p := arguments.get(key), str) and p), None
+        )
         if path is not None and (is_change or _READING.search(call.name)):
             yield FileAccess(path[:_LONGEST_PATH], is_change)
         given = arguments.get("input", arguments.get("patch"))

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from sessiontree.core.activity import PATH_KEYS
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.limits import LINE, Budget, find, take_search
 from sessiontree.core.message import LOOK, ToolCall
@@ -36,15 +37,6 @@ from sessiontree.edits.shell import ShellEffect, effects, script_of
 
 Kind = Literal["write", "append", "edit", "delete", "move", "change"]
 
-_PATHS: Final = (
-    "file_path",
-    "path",
-    "filePath",
-    "notebook_path",
-    "absolute_path",
-    "filename",
-    "filepath",
-)
 _PATCHES: Final = ("input", "patch", "patchText")
 _SHELLS: Final = frozenset(
     {
@@ -220,7 +212,7 @@ def _decoded(text: str) -> Any:
 
 
 def _path_in(arguments: Mapping[str, Any]) -> str | None:
-    for key in _PATHS:  # a generator takes twice as long
+    for key in PATH_KEYS:  # a generator takes twice as long
         if isinstance(path := arguments.get(key), str) and path:
             return path
     return None

@@ -15,6 +15,7 @@ import msgspec
 from markupsafe import Markup
 
 from sessiontree.core.activity import (
+    PATH_KEYS,
     ending_of,
     is_note_of_program,
     output_of,
@@ -64,7 +65,7 @@ _OPEN_TEXT: Final = 12_000
 """Characters of a prompt that are shown unfolded."""
 
 _TARGETS: Final = (
-    *("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "command"),
+    *(*PATH_KEYS, "command"),
     *("cmd", "pattern", "query", "url", "description", "skill", "prompt", "subject", "name"),
 )
 _REMINDER: Final = re.compile(r"<system-reminder>(.*?)(?:</system-reminder>|\Z)", re.DOTALL)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
+from sessiontree.core.activity import PATH_KEYS
 from sessiontree.core.message import ToolCall
 from sessiontree.edits.tools import is_shell
 
@@ -56,14 +57,13 @@ class ToolRule(NamedTuple):
 
 
 _PATHS: Final = (
-    *("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "dir_path"),
-    *("target_file", "image_path", "directory", "uri", "paths", "file_paths", "include"),
-    "filepath",
+    *(*PATH_KEYS, "dir_path", "target_file", "image_path", "directory", "uri", "paths"),
+    *("file_paths", "include"),
 )
 _PATTERNS: Final = ("pattern", "query", "regex", "glob", "symbol", "operation", "name", "q")
 _TASKS: Final = ("description", "task", "objective", "message", "name", "prompt", "items")
 TELLING: Final = (
-    *_PATHS[:6],
+    *PATH_KEYS,
     *("command", "cmd", "pattern", "query", "url", "description", "skill", "prompt", "subject"),
     *("title", "name", "text", "message", "code", "id"),
 )
